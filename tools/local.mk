@@ -20,11 +20,27 @@ EXTRA_DIST += tools/packaging/starpu/README.md tools/packaging/starpu/0001-cuda-
 	tools/packaging/starpu/0002-bus-calibrate-never.patch tools/packaging/starpu/0003-cuda-error-handler.patch \
 	tools/packaging/starpu/0004-installation-without-samples.patch tools/packaging/starpu/0005-fxt-quote-names.patch
 
-# The man page's options, from the program's.
-EXTRA_DIST += tools/manual
+# The man page's options and the shells' completions, from the program's tables. `make manual` writes what is in the
+# source folder, so that a build need not run the program.
+completion = $(srcdir)/tools/completion
+EXTRA_DIST += tools/manual tools/completion/table tools/completion/options.tsv tools/completion/completion.bash \
+	tools/completion/completion.zsh
 manual: starstep
 	$(srcdir)/tools/manual ./starstep $(srcdir)/docs/starstep.1 >starstep.1.new
 	mv starstep.1.new $(srcdir)/docs/starstep.1
+	$(completion)/table ./starstep >options.tsv.new
+	mv options.tsv.new $(completion)/options.tsv
+bashcompletiondir = $(datadir)/bash-completion/completions
+nodist_bashcompletion_DATA = tools/completion/bash/starstep
+zshcompletiondir = $(datadir)/zsh/site-functions
+nodist_zshcompletion_DATA = tools/completion/zsh/_starstep
+CLEANFILES += $(nodist_bashcompletion_DATA) $(nodist_zshcompletion_DATA)
+tools/completion/bash/starstep: tools/completion/completion.bash tools/completion/options.tsv
+	$(MKDIR_P) $(@D)
+	sed -e '/^@TABLE@$$/{r $(completion)/options.tsv' -e 'd;}' $(completion)/completion.bash >$@
+tools/completion/zsh/_starstep: tools/completion/completion.zsh tools/completion/options.tsv
+	$(MKDIR_P) $(@D)
+	sed -e '/^@TABLE@$$/{r $(completion)/options.tsv' -e 'd;}' $(completion)/completion.zsh >$@
 .PHONY: gpu-bundle gpu-bundle-folder manual
 
 # Installed for users of PyTorch.

@@ -19,17 +19,17 @@ static const struct {
     const char *help;
 } commands[] = {
     {"train", ss_cmd_train, "train a network"},
-    {"eval", ss_cmd_eval, "loss and accuracy of saved weights"},
-    {"predict", ss_cmd_predict, "classes and probabilities of pictures"},
-    {"plan", ss_cmd_plan, "print the task graph of a step"},
-    {"info", ss_cmd_info, "what this build has, which cores get which work"},
-    {"doctor", ss_cmd_doctor, "look at nodes, ranks, network and data before a long run"},
-    {"launch", ss_cmd_launch, "start ranks of train, eval, predict, info or doctor on this node"},
-    {"trace", ss_cmd_trace, "report on a run that --trace recorded"},
-    {"monitor", ss_cmd_monitor, "sample memory, utilisation and power during a job"},
-    {"scaling", ss_cmd_scaling, "tables of equal runs on more and more GPUs and nodes"},
-    {"tune", ss_cmd_tune, "find settings that make a training faster"},
+    {"eval", ss_cmd_eval, "evaluate saved weights: loss and accuracy"},
+    {"predict", ss_cmd_predict, "classify images"},
     {"data", ss_cmd_data, "fetch, convert, generate and check data sets"},
+    {"launch", ss_cmd_launch, "start several ranks on this node, as torchrun does"},
+    {"info", ss_cmd_info, "print the features of this build and the use of cores"},
+    {"doctor", ss_cmd_doctor, "check nodes, ranks, network and data before a long run"},
+    {"plan", ss_cmd_plan, "print the task graph of a step, or predict its time"},
+    {"trace", ss_cmd_trace, "analyse or export a run recorded with train --trace"},
+    {"monitor", ss_cmd_monitor, "sample memory, utilization and power during a job"},
+    {"scaling", ss_cmd_scaling, "compare runs on different numbers of GPUs and nodes"},
+    {"tune", ss_cmd_tune, "search for settings that train faster"},
 };
 
 const char *ss_version(void)
@@ -42,7 +42,36 @@ static void print_help(FILE *out)
     fprintf(out, "usage: starstep COMMAND [OPTION...]\n\n");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].help);
-    fprintf(out, "\nstarstep COMMAND --help lists its options; `man starstep` explains them.\n");
+    fprintf(out,
+            "\nA first run, on a small generated data set:\n"
+            "    starstep data make cifar100 --out data\n"
+            "    starstep train --data-dir data --epochs 3\n\n"
+            "starstep help COMMAND lists the options of a command; man starstep explains them.\n");
+}
+
+static int run(int argc, char **argv);
+
+static int is_one_of(const char *arg, const char *a, const char *b, const char *c)
+{
+    return !strcmp(arg, a) || !strcmp(arg, b) || !strcmp(arg, c);
+}
+
+/* help data make: data make --help */
+static int help(int argc, char **argv)
+{
+    enum { WORDS = 8 };
+    char *words[WORDS + 1] = {argv[0]};
+    int n = 1;
+    for (int i = 2; i < argc && strcmp(argv[i], "all") != 0 && n < WORDS - 2; i++)
+        words[n++] = argv[i];
+    if (n == 1) {
+        print_help(stdout);
+        return 0;
+    }
+    words[n++] = (char *)"--help";
+    if (!strcmp(argv[argc - 1], "all"))
+        words[n++] = (char *)"all";
+    return run(n, words);
 }
 
 static int run(int argc, char **argv)
@@ -52,11 +81,9 @@ static int run(int argc, char **argv)
         print_help(stderr);
         return 2;
     }
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
-        print_help(stdout);
-        return 0;
-    }
-    if (!strcmp(argv[1], "--version")) {
+    if (is_one_of(argv[1], "--help", "-h", "help"))
+        return help(argc, argv);
+    if (is_one_of(argv[1], "--version", "-V", "version")) {
         printf("starstep %s\n", ss_version());
         return 0;
     }

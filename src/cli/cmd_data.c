@@ -31,15 +31,15 @@ struct make_arguments {
 };
 
 static const struct ss_option make_rows[] = {
-    SS_OPTION_TEXT(struct make_arguments, out, "--out", NULL, "DIR", "where the files go"),
+    SS_OPTION_TEXT(struct make_arguments, out, "--out", NULL, "DIR", "output folder"),
     SS_OPTION_INT(struct make_arguments, train, "--train", 2000, 1, SS_SYNTHETIC_MAX, "N",
                   "training samples"),
     SS_OPTION_INT(struct make_arguments, test, "--test", 500, 1, SS_SYNTHETIC_MAX, "N",
                   "test samples"),
     SS_OPTION_INT(struct make_arguments, classes, "--classes", 10, 1, 100, "N",
-                  "labels are 0 to N-1"),
+                  "number of classes"),
     SS_OPTION_INT(struct make_arguments, seed, "--seed", 0, 0, INT_MAX, "N",
-                  "equal seeds give equal data"),
+                  "seed of the generated data"),
     {0}};
 
 static int run_make(const struct data_verb *verb, int argc, char **argv)
@@ -66,7 +66,7 @@ struct convert_arguments {
 static const struct ss_option convert_rows[] = {
     SS_OPTION_TEXT(struct convert_arguments, from, "--from", NULL, "DIR",
                    "folder with the Python version's files"),
-    SS_OPTION_TEXT(struct convert_arguments, out, "--out", NULL, "DIR", "where the files go"),
+    SS_OPTION_TEXT(struct convert_arguments, out, "--out", NULL, "DIR", "output folder"),
     {0}};
 
 static int run_convert(const struct data_verb *verb, int argc, char **argv)
@@ -87,13 +87,12 @@ struct fetch_arguments {
 };
 
 static const struct ss_option fetch_rows[] = {
-    SS_OPTION_TEXT(struct fetch_arguments, out, "--out", NULL, "DIR", "where the files go"),
+    SS_OPTION_TEXT(struct fetch_arguments, out, "--out", NULL, "DIR", "output folder"),
     SS_OPTION_TEXT(struct fetch_arguments, url, "--url", NULL, "URL",
-                   "the archive if it is not the published one: https, http or file"),
-    SS_OPTION_TEXT(struct fetch_arguments, md5, "--md5", NULL, "HEX",
-                   "the archive's MD5 if it is not the published one"),
+                   "archive to use instead of the published one: https, http or file"),
+    SS_OPTION_TEXT(struct fetch_arguments, md5, "--md5", NULL, "HEX", "MD5 of that archive"),
     SS_OPTION_TEXT(struct fetch_arguments, sha256, "--sha256", NULL, "HEX",
-                   "its SHA-256, instead or as well"),
+                   "SHA-256 of that archive"),
     {0}};
 
 static int run_fetch(const struct data_verb *verb, int argc, char **argv)
@@ -129,9 +128,10 @@ struct check_arguments {
     const char *dir;
 };
 
-static const struct ss_option check_rows[] = {
-    SS_OPTION_TEXT(struct check_arguments, dir, "--data-dir", NULL, "DIR", "folder with the files"),
-    {0}};
+static const struct ss_option check_rows[] = {SS_OPTION_TEXT(struct check_arguments, dir,
+                                                             "--data-dir", NULL, "DIR",
+                                                             "folder of the data set"),
+                                              {0}};
 
 static int run_check(const struct data_verb *verb, int argc, char **argv)
 {
@@ -146,43 +146,37 @@ static int run_check(const struct data_verb *verb, int argc, char **argv)
 }
 
 static const struct data_verb verbs[] = {
-    {"make", "data make", "cifar100", "Generate a small learnable data set in CIFAR-100's format.",
+    {"make", "data make", "cifar100", "Generate a small data set in CIFAR-100's format, for tests.",
      run_make},
-    {"make", "data make", "cifar10", "Generate a small learnable data set in CIFAR-10's format.",
+    {"make", "data make", "cifar10", "Generate a small data set in CIFAR-10's format, for tests.",
      run_make},
     {"convert", "data convert", "cifar100",
-     "Convert CIFAR-100's Python version (as torchvision keeps it) to train.bin and test.bin.",
-     run_convert},
+     "Convert CIFAR-100's Python version (torchvision's) to train.bin and test.bin.", run_convert},
     {"convert", "data convert", "cifar10",
      "Convert CIFAR-10's Python version to data_batch_1.bin to 5 and test_batch.bin.", run_convert},
     {"convert", "data convert", "npz",
-     "Convert NumPy arrays of pictures and labels to folders of PNG files.", data_run_convert_npz},
+     "Convert NumPy arrays of images and labels to folders of PNG files.", data_run_convert_npz},
     {"convert", "data convert", "idx",
-     "Convert MNIST's, FashionMNIST's and such IDX files to folders of PNG files.",
-     data_run_convert_idx},
-    {"fetch", "data fetch", "cifar100", "Download CIFAR-100 with curl or wget and check it.",
+     "Convert IDX files (MNIST, FashionMNIST) to folders of PNG files.", data_run_convert_idx},
+    {"fetch", "data fetch", "cifar100", "Download CIFAR-100 with curl or wget and verify it.",
      run_fetch},
-    {"fetch", "data fetch", "cifar10", "Download CIFAR-10 with curl or wget and check it.",
+    {"fetch", "data fetch", "cifar10", "Download CIFAR-10 with curl or wget and verify it.",
      run_fetch},
     {"check", "data check", "cifar100", "Check a data set and print what it holds.", run_check},
     {"check", "data check", "cifar10", "Check a data set and print what it holds.", run_check},
     {"make", "data make", "tinyimagenet",
-     "Generate a small learnable data set of JPEG files in TinyImageNet's layout.",
-     data_run_make_pictures},
+     "Generate a small data set of JPEG files in TinyImageNet's layout.", data_run_make_pictures},
     {"check", "data check", "tinyimagenet",
-     "Check a data set of picture files (TinyImageNet's layout, or a folder for each class) and "
-     "print "
-     "what it holds.",
-     data_run_check_pictures},
+     "Check a data set of image files and print what it holds.", data_run_check_pictures},
     {"pack", "data pack", "tinyimagenet",
-     "Decode a data set of picture files once, into files that training reads faster.",
+     "Decode a data set of image files into packed files that load faster.",
      data_run_pack_pictures},
 };
 enum { VERBS = sizeof verbs / sizeof *verbs };
 
 static void usage(FILE *out)
 {
-    fprintf(out, "usage: starstep data VERB DATA-SET [options]\n\n");
+    fprintf(out, "usage: starstep data VERB DATA-SET [OPTION...]\n\n");
     for (int i = 0; i < VERBS; i++)
         fprintf(out, "  %-8s %-13s %s\n", verbs[i].name, verbs[i].data_set, verbs[i].about);
     fprintf(out, "\nstarstep data VERB DATA-SET --help lists the options.\n");
@@ -190,13 +184,13 @@ static void usage(FILE *out)
 
 int ss_cmd_data(int argc, char **argv)
 {
-    if (argc >= 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
+    if (argc >= 2 && ss_options_is_help(argv[1])) {
         usage(stdout);
         return SS_EXIT_OK;
     }
     if (argc < 2) {
         ss_fail(SS_ERR_INVALID,
-                "data: make, convert, fetch, check or pack? See starstep data --help");
+                "data: no verb; give make, convert, fetch, check or pack (starstep data --help)");
         return SS_EXIT_USAGE;
     }
     const struct data_verb *verb = NULL;
@@ -229,7 +223,7 @@ int ss_cmd_data(int argc, char **argv)
     int skip = named ? 2 : 1;
     argv[skip] = command;
     for (int i = skip + 1; !named && i < argc; i++)
-        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
+        if (ss_options_is_help(argv[i]))
             named = 1;
     if (!named) {
         ss_fail(SS_ERR_INVALID, "%s: name the data set: starstep %s %s ...", command, command,

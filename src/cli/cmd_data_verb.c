@@ -26,7 +26,7 @@ int data_verb_parse(const struct data_verb *verb, const struct ss_option *rows, 
 {
     char usage[256];
     const struct ss_option_set sets[] = {{.rows = rows, .values = values}, {0}};
-    snprintf(usage, sizeof usage, "usage: starstep %s %s [options]\n%s\n\n", verb->command,
+    snprintf(usage, sizeof usage, "usage: starstep %s %s [OPTION...]\n%s\n", verb->command,
              verb->data_set, verb->about);
     int code = ss_options_command(usage, sets, argc, argv);
     return code >= 0 ? code : check_folders(argv[0], rows, values);

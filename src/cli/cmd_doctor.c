@@ -1,4 +1,4 @@
-/* starstep doctor: looks at the machine before a long run does. */
+/* starstep doctor: check the machine before a long run. */
 #include "cli/commands.h"
 #include "doctor/doctor.h"
 
@@ -16,26 +16,27 @@ static const struct ss_word fabrics[] = {{"unknown", SS_FABRIC_UNKNOWN},
 #define OPTIONS struct ss_doctor_options
 static const struct ss_option rows[] = {
     SS_OPTION_WORD(OPTIONS, device, "--device", SS_DOCTOR_AUTO, devices,
-                   "what a run would compute on; auto: a GPU where there is one"),
+                   "device that a run would use; auto: a GPU if available"),
     SS_OPTION_TEXT(OPTIONS, data_dir, "--data-dir", NULL, "DIR",
-                   "a data set, to measure how fast it is read and decoded"),
+                   "data set: measure how fast it is read and decoded"),
     SS_OPTION_TEXT(OPTIONS, local_dir, "--local-dir", NULL, "DIR",
-                   "a folder on the node's own disk or in its memory, for the same"),
+                   "folder on the node's local disk or in memory, to compare with"),
     SS_OPTION_FLOAT(OPTIONS, need_images, "--need-images", 0, 0, 1e9, "N",
-                    "images/s that each rank needs; 0: not known"),
-    SS_OPTION_INT(OPTIONS, workers, "--workers", 0, 0, 1024, "N",
-                  "threads that load, on each rank; 0: as a run would have"),
+                    "images/s that each rank needs", .default_ = "unknown"),
+    SS_OPTION_INT(OPTIONS, workers, "--workers", 0, 0, 1024, "N", "data loading threads per rank",
+                  .default_ = "as a run"),
     SS_OPTION_WORD(OPTIONS, fabric, "--fabric", SS_FABRIC_UNKNOWN, fabrics,
-                   "the network between nodes"),
+                   "network between nodes"),
     SS_OPTION_FLOAT(OPTIONS, link_gbit, "--link-gbit", 0, 0, 1e6, "N",
-                    "what a rank's network link should give, in Gbit/s; 0: not known"),
-    SS_OPTION_FLOAT(OPTIONS, seconds, "--seconds", 40, 1, 3600, "S", "time for the whole, about"),
+                    "expected bandwidth of a rank's network link, in Gbit/s",
+                    .default_ = "unknown"),
+    SS_OPTION_FLOAT(OPTIONS, seconds, "--seconds", 40, 1, 3600, "S", "approximate duration"),
     SS_OPTION_FLOAT(OPTIONS, timeout_s, "--timeout", 60, 0.1, 86400, "S",
-                    "seconds that a rank waits for another at most"),
-    SS_OPTION_TEXT(OPTIONS, json, "--json", NULL, "FILE", "write what was found there, too"),
+                    "longest wait for another rank, in seconds"),
+    SS_OPTION_TEXT(OPTIONS, json, "--json", NULL, "FILE", "write the results to this file too"),
     {0}};
 
-/* What job scripts say of their site, for options that were not given. */
+/* Defaults that job scripts set for their site. */
 static enum ss_status read_site(struct ss_doctor_options *o)
 {
     static const struct {
@@ -60,8 +61,9 @@ int ss_cmd_doctor(int argc, char **argv)
     const struct ss_option_set sets[] = {{.rows = rows, .values = &o}, {0}};
     int code = ss_options_command(
         "usage: starstep doctor [OPTION...]\n"
-        "Look at cores, memory, GPUs, network, libraries, variables, folders and data, alone or as "
-        "ranks, and say what is slow or broken. Options:\n",
+        "Check cores, memory, GPUs, network, libraries, environment variables, folders and data, "
+        "on "
+        "one\nprocess or on all ranks of a job, and report what is slow or broken.\n",
         sets, argc, argv);
     if (code >= 0)
         return code;

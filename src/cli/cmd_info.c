@@ -101,9 +101,10 @@ int ss_cmd_info(int argc, char **argv)
 {
     struct ss_train_options o;
     const struct ss_option_set sets[] = {ss_train_option_set(&o, SS_TRAIN_OF_INFO), {0}};
-    int code = ss_options_command("usage: starstep info [OPTION...]\n"
-                                  "What this build has, and which cores get which work. Options:\n",
-                                  sets, argc, argv);
+    int code =
+        ss_options_command("usage: starstep info [OPTION...]\n"
+                           "Print the features of this build, and which cores are used for what.\n",
+                           sets, argc, argv);
     if (code >= 0)
         return code;
     return ss_exit_code(info(&o));

@@ -18,25 +18,26 @@ static const char *const commands[] = {"train", "eval", "predict", "info", "doct
 
 static const struct ss_option rows[] = {
     SS_OPTION_INT(struct ss_launch_options, ranks, "--ranks", 0, 0, SS_LOCAL_RANKS, "N",
-                  "how many ranks, also -n N; 0: one per GPU"),
+                  "number of ranks", .aliases = "-n --nproc-per-node", .default_ = "one per GPU"),
     SS_OPTION_FLOAT(struct ss_launch_options, grace_s, "--grace", 10, 0, 1e6, "S",
-                    "seconds for the others to end once a rank has failed"),
+                    "time for the other ranks to exit after one has failed, in seconds"),
     SS_OPTION_TEXT(struct ss_launch_options, output_dir, "--output-dir", NULL, "DIR",
                    "write each rank's output to DIR/rank-R.log"),
     {0}};
 
 static const char usage[] = "usage: starstep launch [-n N] [OPTION...] [--] COMMAND [ARGUMENT...]\n"
                             "Start N ranks of COMMAND (train, eval, predict, info, doctor) on this "
-                            "node, without MPI. Options:\n";
+                            "node, without MPI.\n";
 
-/* Split at the command, which may have options of its own: *own arguments are launch's. Short -n
- * becomes --ranks. */
+/* Split at the command, which may have options of its own: *own arguments are launch's. */
 static char **split(const struct ss_option_set *sets, int argc, char **argv, int *own)
 {
     int i = 1;
+    if (argc > 1 && ss_options_is_help(argv[1])) {
+        *own = argc;
+        return argv + argc;
+    }
     for (; i < argc && argv[i][0] == '-' && strcmp(argv[i], "--") != 0; i++) {
-        if (strcmp(argv[i], "-n") == 0)
-            argv[i] = (char *)"--ranks";
         i += ss_option_find(sets, argv[i]) && i + 1 < argc; /* its value */
     }
     *own = i;

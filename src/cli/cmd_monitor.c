@@ -16,24 +16,21 @@ struct monitor_arguments {
 };
 
 static const struct ss_option rows[] = {
-    SS_OPTION_TEXT(struct monitor_arguments, dir, "--out", NULL, "DIR",
-                   "the folder of the CSV files"),
+    SS_OPTION_TEXT(struct monitor_arguments, dir, "--out", NULL, "DIR", "folder for the CSV files"),
     SS_OPTION_FLOAT(struct monitor_arguments, interval, "--interval", 5, 0.01, 86400, "S",
                     "seconds between samples"),
-    SS_OPTION_INT(
-        struct monitor_arguments, pid, "--pid", 0, 1, 1 << 30, "PID",
-        "look at this process and its descendants and end with them; without it: at those "
-        "of the Slurm job, or of this user"),
+    SS_OPTION_INT(struct monitor_arguments, pid, "--pid", 0, 1, 1 << 30, "PID",
+                  "sample this process and its descendants, until they end",
+                  .default_ = "those of the Slurm job, or of this user"),
     {0}};
 
 struct report_arguments {
     const char *svg;
 };
 
-static const struct ss_option report_rows[] = {SS_OPTION_TEXT(struct report_arguments, svg, "--svg",
-                                                              NULL, "FILE",
-                                                              "draw all curves there, too"),
-                                               {0}};
+static const struct ss_option report_rows[] = {
+    SS_OPTION_TEXT(struct report_arguments, svg, "--svg", NULL, "FILE", "draw all curves (SVG)"),
+    {0}};
 
 static int run_report(int argc, char **argv)
 {
@@ -42,8 +39,8 @@ static int run_report(int argc, char **argv)
     struct report_arguments a;
     const struct ss_option_set sets[] = {{.rows = report_rows, .values = &a}, {0}};
     int code = ss_cli_parse_dir(command, "folder",
-                                "Peak, mean and mode of memory, and utilisation, power and load, "
-                                "from the files of starstep monitor.",
+                                "Summarize the files of starstep monitor: memory, utilization, "
+                                "power and load.",
                                 sets, argc, argv, &path);
     if (code >= 0)
         return code;
@@ -85,13 +82,13 @@ int ss_cmd_monitor(int argc, char **argv)
     int code =
         ss_options_command("usage: starstep monitor --out DIR [OPTION...]\n"
                            "       starstep monitor report DIR [OPTION...]\n"
-                           "Samples memory, utilisation and power of GPUs and memory and load of "
-                           "processes until SIGTERM. Options:\n",
+                           "Sample memory, utilization and power of GPUs, and memory and load of "
+                           "processes, until SIGTERM.\n",
                            sets, argc, argv);
     if (code >= 0)
         return code;
     if (!a.dir) {
-        ss_fail(SS_ERR_INVALID, "monitor: where to? starstep monitor --out DIR");
+        ss_fail(SS_ERR_INVALID, "monitor: no output folder; give it with --out DIR");
         return SS_EXIT_USAGE;
     }
     const struct ss_monitor_options o = {.dir = a.dir, .interval = a.interval, .pid = (pid_t)a.pid};

@@ -27,30 +27,32 @@ struct plan_arguments {
 };
 
 static const struct ss_word formats[] = {{"table", TABLE}, {"dot", DOT}, {0}};
+static const struct ss_option_heading headings[] = {{0, "Plan"}};
 static const struct ss_option rows[] = {
     SS_OPTION_WORD(struct plan_arguments, format, "--format", TABLE, formats,
                    "a table, or a graph in DOT for Graphviz"),
-    SS_OPTION_TEXT(struct plan_arguments, out, "--out", NULL, "FILE",
-                   "write here instead of to the screen"),
+    SS_OPTION_TEXT(struct plan_arguments, out, "--out", NULL, "FILE", "write to this file",
+                   .default_ = "standard output"),
     SS_OPTION_INT(struct plan_arguments, classes, "--classes", 0, 0, 1 << 20, "N",
-                  "outputs of the classifier; 0: 100, or those of a model file"),
+                  "outputs of the classifier", .default_ = "a model file's, or 100"),
     SS_OPTION_INT(struct plan_arguments, ranks, "--ranks", 1, 1, 1 << 20, "N",
                   "ranks that share --batch-size"),
     SS_OPTION_INT(struct plan_arguments, channel_block, "--channel-block", -1, -1, 64, "N",
-                  "CPU: channels stored together; 0: all (NHWC), -1: as this processor likes it"),
+                  "CPU: channels stored together; 0: all of them (NHWC)",
+                  .default_ = "by the processor"),
     SS_OPTION_TEXT(
         struct plan_arguments, roofline, "--roofline", NULL, "MACHINE",
-        "predict a step task by task, of an h200, gh200, h100 or a100, or of host, this CPU; "
-        "measured: times that STARPU_CALIBRATE=1 took here"),
+        "predict a step task by task on an h200, gh200, h100 or a100, or on host (this CPU); "
+        "measured: from times that STARPU_CALIBRATE=1 recorded here"),
     SS_OPTION_FLAG(struct plan_arguments, export, "--export",
-                   "instead of the plan, print the model as a file for --model (JSON)"),
-    SS_OPTION_FLAG(struct plan_arguments, json, "--json", "with --roofline or --lr: as JSON"),
-    SS_OPTION_FLAG(struct plan_arguments, lr, "--lr",
-                   "instead of the plan, print the learning rates of a run, epoch by epoch"),
+                   "print the model as a file for --model (JSON) instead of the plan"),
+    SS_OPTION_FLAG(struct plan_arguments, json, "--json", "with --roofline or --lr-table: as JSON"),
+    SS_OPTION_FLAG(struct plan_arguments, lr, "--lr-table",
+                   "print the learning rate of each epoch instead of the plan"),
     SS_OPTION_TEXT(struct plan_arguments, lr_svg, "--lr-svg", NULL, "FILE",
-                   "with --lr: draw the rates of all steps, as a picture (SVG)"),
+                   "with --lr-table: draw the learning rate of all steps (SVG)"),
     SS_OPTION_INT(struct plan_arguments, images, "--images", 50000, 1, 1L << 32, "N",
-                  "with --lr: images of an epoch"),
+                  "with --lr-table: images per epoch"),
     {0}};
 
 /* That compute, in a run here. */
@@ -184,14 +186,15 @@ static enum ss_status make_plan(const struct ss_train_options *o, const struct p
 static enum ss_status print(const struct ss_train_options *o, const struct plan_arguments *a)
 {
     if (a->json && !a->roofline && !a->lr)
-        return ss_fail(SS_ERR_INVALID, "--json goes with --roofline or --lr");
+        return ss_fail(SS_ERR_INVALID, "--json goes with --roofline or --lr-table");
     if (a->lr && a->roofline)
-        return ss_fail(SS_ERR_INVALID, "--lr and --roofline are two things; give one of them");
+        return ss_fail(SS_ERR_INVALID,
+                       "--lr-table and --roofline exclude each other; give one of them");
     if (a->export && (a->lr || a->roofline || a->format == DOT))
         return ss_fail(SS_ERR_INVALID, "--export prints the model and nothing else; leave out "
-                                       "--lr, --roofline and --format");
+                                       "--lr-table, --roofline and --format");
     if (a->lr_svg && !a->lr)
-        return ss_fail(SS_ERR_INVALID, "--lr-svg goes with --lr");
+        return ss_fail(SS_ERR_INVALID, "--lr-svg goes with --lr-table");
     return a->lr ? print_lr(o, a) : make_plan(o, a);
 }
 
@@ -199,13 +202,14 @@ int ss_cmd_plan(int argc, char **argv)
 {
     struct ss_train_options o;
     struct plan_arguments a;
-    const struct ss_option_set sets[] = {
-        ss_train_option_set(&o, SS_TRAIN_OF_PLAN), {.rows = rows, .values = &a}, {0}};
+    const struct ss_option_set sets[] = {ss_train_option_set(&o, SS_TRAIN_OF_PLAN),
+                                         {.rows = rows, .values = &a, .headings = headings},
+                                         {0}};
     struct ss_recipe *recipe;
     int code =
         ss_recipe_command("usage: starstep plan [OPTION...]\n"
                           "Print the tasks, buckets and buffers of one training step, or its "
-                          "graph in DOT. Options:\n",
+                          "graph in DOT.\n",
                           sets, argc, argv, &recipe);
     if (code >= 0)
         return code;

@@ -141,7 +141,7 @@ int ss_cmd_scaling(int argc, char **argv)
     int code =
         ss_options_command("usage: starstep scaling FOLDER-OR-LOG... [OPTION...]\n"
                            "Tables of throughput, memory and exposed communication of equal runs "
-                           "on more and more GPUs and nodes. Options:\n",
+                           "on more and more GPUs and nodes.\n",
                            sets, argc, argv);
     if (code < 0 && !paths) {
         ss_fail(SS_ERR_INVALID, "scaling: which runs? starstep scaling FOLDER-OR-LOG...");

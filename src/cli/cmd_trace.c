@@ -19,16 +19,17 @@ struct trace_arguments {
 
 static const struct ss_option rows[] = {
     SS_OPTION_TEXT(struct trace_arguments, steps, "--steps", NULL, "A-B",
-                   "only these steps, a line for each"),
+                   "only these steps, one line each"),
     SS_OPTION_INT(struct trace_arguments, rank, "--rank", -1, -1, SS_TRACE_MAX_RANKS, "R",
-                  "print this rank's numbers, a line for each step; -1: all ranks"),
+                  "print one line per step of this rank", .default_ = "a summary of all ranks"),
     SS_OPTION_TEXT(struct trace_arguments, json, "--json", NULL, "FILE",
-                   "write everything there as JSON, too"),
-    SS_OPTION_FLAG(struct trace_arguments, path, "--path", "print the tasks of each critical path"),
+                   "write all results to this file too"),
+    SS_OPTION_FLAG(struct trace_arguments, path, "--path",
+                   "print the tasks of each step's critical path"),
     {0}};
 
 /* Ranks without a file, in one line. */
-static void tell_missing(const char *dir, int ranks, const char *present)
+static void warn_missing(const char *dir, int ranks, const char *present)
 {
     char text[256] = "";
     int missing = 0;
@@ -87,7 +88,7 @@ static enum ss_status read_and_report(const struct trace_arguments *a, int ranks
         return ss_fail_memory("ranks of a trace", (size_t)ranks * sizeof *rank);
     enum ss_status status = SS_OK;
     int count = 0;
-    tell_missing(a->dir, ranks, present);
+    warn_missing(a->dir, ranks, present);
     if (a->rank >= ranks || (a->rank >= 0 && !present[a->rank]))
         status =
             ss_fail(SS_ERR_INVALID, "trace report: --rank: %s has no rank %ld", a->dir, a->rank);
@@ -124,9 +125,10 @@ static int run_report(int argc, char **argv)
     const struct ss_option_set sets[] = {{.rows = rows, .values = &a}, {0}};
     int code =
         ss_cli_parse_dir(command, "trace",
-                         "Overlap, idle time, collectives, critical path, stragglers and "
-                         "loader of a run traced with --trace DIR; or DIR is tasks.rec "
-                         "of any StarPU program: workers, models, critical path, priorities.",
+                         "Analyse a run traced with --trace DIR: overlap, exposed communication, "
+                         "idle time,\ncollectives, critical path, stragglers, loader. DIR may also "
+                         "be tasks.rec of any StarPU program:\nworkers, models, critical path, "
+                         "priorities.",
                          sets, argc, argv, &a.dir);
     if (code >= 0)
         return code;
@@ -150,7 +152,7 @@ int ss_cmd_trace(int argc, char **argv)
         return run_report(argc - 1, argv + 1);
     if (argc > 1 && !strcmp(argv[1], "export"))
         return ss_cmd_trace_export(argc - 1, argv + 1);
-    int help = argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"));
+    int help = argc > 1 && ss_options_is_help(argv[1]);
     if (!help && argc > 1)
         ss_fail(SS_ERR_INVALID, "trace: \"%s\" is neither report nor export", argv[1]);
     fputs("usage: starstep trace report DIR [OPTION...]\n"

@@ -18,13 +18,13 @@ struct export_arguments {
 };
 
 static const struct ss_option rows[] = {
-    SS_OPTION_TEXT(struct export_arguments, chrome, "--chrome", NULL, "FILE",
-                   "where to write the events for Perfetto; without it DIR/trace.json"),
-    SS_OPTION_TEXT(struct export_arguments, html, "--html", NULL, "FILE",
-                   "where to write the page for a browser; without it DIR/trace.html"),
+    SS_OPTION_TEXT(struct export_arguments, chrome, "--chrome", NULL, "FILE", "output for Perfetto",
+                   .default_ = "DIR/trace.json"),
+    SS_OPTION_TEXT(struct export_arguments, html, "--html", NULL, "FILE", "output for a browser",
+                   .default_ = "DIR/trace.html"),
     SS_OPTION_TEXT(struct export_arguments, steps, "--steps", NULL, "A-B", "only these steps"),
     SS_OPTION_FLAG(struct export_arguments, paje, "--paje",
-                   "also DIR/paje.trace, for programs that read the Paje format"),
+                   "also write DIR/paje.trace, in Paje format for ViTE"),
     {0}};
 
 static enum ss_status write_files(const struct export_arguments *a, const struct ss_export *e)
@@ -66,9 +66,8 @@ int ss_cmd_trace_export(int argc, char **argv)
     struct export_arguments a = {0};
     const struct ss_option_set sets[] = {{.rows = rows, .values = &a}, {0}};
     int code = ss_cli_parse_dir(command, "trace",
-                                "Files for other programs from a run traced with --trace DIR: "
-                                "events for Perfetto, a page for a browser, DIR/hta for Holistic "
-                                "Trace Analysis.",
+                                "Export a run traced with --trace DIR: Chrome trace events for "
+                                "Perfetto, an HTML page,\nand DIR/hta for Holistic Trace Analysis.",
                                 sets, argc, argv, &a.dir);
     if (code >= 0)
         return code;

@@ -8,16 +8,14 @@
 
 static const char train_usage[] =
     "usage: starstep train --data-dir DIR [OPTION...]\n"
-    "       mpiexec -n N starstep train --data-dir DIR [OPTION...]\n"
-    "Train a network on CIFAR-100 (binary version) or on folders of JPEG "
-    "files. Options:\n";
+    "       starstep launch -n N train ... (ranks on this node), mpiexec -n N starstep train ...\n"
+    "Train a network on CIFAR-10, CIFAR-100 or folders of JPEG and PNG files.\n";
 static const char eval_usage[] =
     "usage: starstep eval --data-dir DIR --init FILE|FOLDER [OPTION...]\n"
-    "Loss and accuracy of saved weights on the test set. Options:\n";
-
+    "Evaluate saved weights on the test set: loss, accuracy, top-5 accuracy.\n";
 static const char predict_usage[] =
-    "usage: starstep predict --pictures DIR --init FILE|FOLDER [OPTION...]\n"
-    "Classes and probabilities of pictures, as a table (CSV). Options:\n";
+    "usage: starstep predict --images DIR --init FILE|FOLDER [OPTION...]\n"
+    "Classify images: a table of classes and probabilities (CSV).\n";
 
 static enum ss_status train(struct ss_train_options *o, const struct ss_train_told *told)
 {

@@ -29,10 +29,10 @@ static const struct ss_option rows[] = {
     SS_OPTION_INT(struct ss_tune_options, nodes, "--nodes", 1, 1, SS_TUNE_MAX_COUNT, "N",
                   "number of nodes"),
     SS_OPTION_INT(struct ss_tune_options, cores, "--cores", 0, 0, SS_TUNE_MAX_COUNT, "N",
-                  "cores per node, shared by its ranks; 0: those this process may use"),
-    SS_OPTION_TEXT(
-        struct ss_tune_options, start, "--start", NULL, "COMMAND",
-        "shell command that starts $RANKS ranks; default: mpiexec, on GPUs starstep launch"),
+                  "cores per node, shared by its ranks", .default_ = "those this process may use"),
+    SS_OPTION_TEXT(struct ss_tune_options, start, "--start", NULL, "COMMAND",
+                   "shell command that starts $RANKS ranks",
+                   .default_ = "mpiexec; starstep launch on GPUs"),
     SS_OPTION_FLAG(struct ss_tune_options, check, "--check", "print the settings to try, and exit"),
     SS_OPTION_FLAG(struct ss_tune_options, table, "--table",
                    "run nothing; print the table of the results so far"),
@@ -46,7 +46,7 @@ static const char usage[] =
     "a time,\n"
     "then the combination of the faster ones. NAME is an option of train (without --), an "
     "environment\n"
-    "variable or ranks (per node); without any, those that matter on this device. Options:\n";
+    "variable or ranks (per node); without any, those that matter on this device.\n";
 
 /* The command line: settings, and behind -- the options of train. */
 struct words {

@@ -14,8 +14,7 @@ int ss_cli_parse_dir(char *command, const char *what, const char *about,
         argc--;
     }
     argv[0] = command;
-    snprintf(usage, sizeof usage, "usage: starstep %s DIR [OPTION...]\n%s Options:\n", command,
-             about);
+    snprintf(usage, sizeof usage, "usage: starstep %s DIR [OPTION...]\n%s\n", command, about);
     int code = ss_options_command(usage, sets, argc, argv);
     if (code >= 0 || *dir)
         return code;
@@ -32,8 +31,9 @@ int ss_cli_take_words(const struct ss_option_set *sets, int *argc, char **argv, 
             continue;
         }
         const struct ss_option *o = ss_option_find(sets, argv[i]);
+        const int takes_next = ss_options_is_help(argv[i]) || (o && o->type != SS_OPT_FLAG);
         argv[kept++] = argv[i];
-        if (o && o->type != SS_OPT_FLAG && i + 1 < *argc)
+        if (takes_next && i + 1 < *argc)
             argv[kept++] = argv[++i];
     }
     *argc = kept;

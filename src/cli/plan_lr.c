@@ -80,7 +80,7 @@ enum ss_status ss_plan_lr_draw(const struct ss_schedule *s, const char *file)
     const struct ss_panel panel = {
         .title = "learning rate of each step", .y_label = "", .curve = &curve, .curves = 1};
     const struct ss_plot plot = {
-        .title = "starstep plan --lr", .x_label = "epochs", .panel = &panel, .panels = 1};
+        .title = "starstep plan --lr-table", .x_label = "epochs", .panel = &panel, .panels = 1};
     enum ss_status status = ss_plot_write(file, &plot);
     free(x);
     return status;

@@ -1,4 +1,4 @@
-/* plan --lr: the learning rates of a run, before it. */
+/* plan --lr-table: the learning rates of a run, before it. */
 #ifndef SS_CLI_PLAN_LR_H
 #define SS_CLI_PLAN_LR_H
 

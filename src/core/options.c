@@ -30,13 +30,7 @@ size_t ss_edit_distance(const char *a, const char *b)
     return row[n];
 }
 
-/* Rows of a command, over all its sets; begins with no option. */
-struct row {
-    const struct ss_option_set *set;
-    const struct ss_option *option;
-};
-
-static int next_row(struct row *r)
+int ss_option_next(struct ss_option_row *r)
 {
     r->option = r->option ? r->option + 1 : r->set->rows;
     for (; r->set->rows; r->option = (++r->set)->rows)
@@ -46,13 +40,40 @@ static int next_row(struct row *r)
     return 0;
 }
 
-static struct row find_row(const struct ss_option_set *sets, const char *name)
+/* Are they equal? "_" in the given name stands for "-". */
+static int is_called(const char *given, const char *name, size_t length)
 {
-    struct row r = {.set = sets};
-    while (next_row(&r))
-        if (!strcmp(r.option->name, name))
+    for (size_t i = 0; i < length; i++)
+        if ((given[i] == '_' ? '-' : given[i]) != name[i])
+            return 0;
+    return !given[length];
+}
+
+static int has_alias(const struct ss_option *o, const char *given)
+{
+    if (o->former && is_called(given, o->former, strlen(o->former)))
+        return 1;
+    for (const char *at = o->aliases; at && *at; at += strspn(at, " ")) {
+        const size_t length = strcspn(at, " ");
+        if (is_called(given, at, length))
+            return 1;
+        at += length;
+    }
+    return 0;
+}
+
+/* An option's own name counts before other options' aliases. */
+static struct ss_option_row find_row(const struct ss_option_set *sets, const char *name)
+{
+    struct ss_option_row r = {.set = sets};
+    while (ss_option_next(&r))
+        if (is_called(name, r.option->name, strlen(r.option->name)))
             return r;
-    return (struct row){0};
+    r = (struct ss_option_row){.set = sets};
+    while (ss_option_next(&r))
+        if (has_alias(r.option, name))
+            return r;
+    return (struct ss_option_row){0};
 }
 
 const struct ss_option *ss_option_find(const struct ss_option_set *sets, const char *name)
@@ -116,8 +137,8 @@ const char *ss_option_nearest(const struct ss_option_set *sets, const char *name
 {
     const char *nearest = NULL;
     size_t best = 4; /* farther away it is not a typing mistake */
-    struct row r = {.set = sets};
-    while (next_row(&r)) {
+    struct ss_option_row r = {.set = sets};
+    while (ss_option_next(&r)) {
         size_t d = ss_edit_distance(name, r.option->name);
         if (d < best) {
             best = d;
@@ -127,18 +148,11 @@ const char *ss_option_nearest(const struct ss_option_set *sets, const char *name
     return nearest;
 }
 
-static int is_called(const char *theirs, const char *name)
-{
-    for (; *name && (*name == '_' ? '-' : *name) == *theirs; name++)
-        theirs++;
-    return !*name && !*theirs;
-}
-
 static const char *find_elsewhere(const struct ss_option_set *sets, const char *name)
 {
     for (; sets->rows; sets++)
         for (const struct ss_option_elsewhere *e = sets->elsewhere; e && e->name; e++)
-            if (is_called(e->name, name))
+            if (is_called(name, e->name, strlen(e->name)))
                 return e->here;
     return NULL;
 }
@@ -148,7 +162,7 @@ static int is_others(const struct ss_option_set *sets, const char *name)
 {
     for (; sets->rows; sets++)
         for (const struct ss_option *row = sets->rows; row->name; row++)
-            if (!strcmp(row->name, name))
+            if (is_called(name, row->name, strlen(row->name)) || has_alias(row, name))
                 return 1;
     return 0;
 }
@@ -170,33 +184,45 @@ static enum ss_status unknown_option(const struct ss_option_set *sets, const cha
                    command);
 }
 
+/* Another spelling of an earlier word. */
+static int is_spelling(const struct ss_word *words, const struct ss_word *w)
+{
+    for (; words < w; words++)
+        if (words->value == w->value)
+            return 1;
+    return 0;
+}
+
 /* "auto, cpu or cuda", or "auto|cpu|cuda". */
 static void list_words(const struct ss_word *words, const char *between, const char *last,
                        char *text, size_t room)
 {
+    const struct ss_word *end = words;
+    for (const struct ss_word *w = words; w->text; w++)
+        if (!is_spelling(words, w))
+            end = w;
     size_t n = 0;
     for (const struct ss_word *w = words; w->text && n < room; w++)
-        n += (size_t)snprintf(text + n, room - n, "%s%s",
-                              w == words  ? ""
-                              : w[1].text ? between
-                                          : last,
-                              w->text);
+        if (!is_spelling(words, w))
+            n += (size_t)snprintf(text + n, room - n, "%s%s",
+                                  w == words ? ""
+                                  : w == end ? last
+                                             : between,
+                                  w->text);
 }
 
-/* How messages and help name the value. */
-enum { ARGUMENT_ROOM = 128 };
-static const char *argument(const struct ss_option *o, char *text, size_t room)
+const char *ss_option_argument(const struct ss_option *o, char text[SS_OPTION_ARGUMENT_ROOM])
 {
     if (!o->words)
         return o->arg;
-    list_words(o->words, "|", "|", text, room);
+    list_words(o->words, "|", "|", text, SS_OPTION_ARGUMENT_ROOM);
     return text;
 }
 
 static enum ss_status set_word(const struct ss_option *o, const char *command, const char *text,
                                int *out)
 {
-    char known[ARGUMENT_ROOM], advice[64] = "";
+    char known[SS_OPTION_ARGUMENT_ROOM], advice[64] = "";
     for (const struct ss_word *w = o->words; w->text; w++) {
         if (!strcmp(w->text, text)) {
             *out = w->value;
@@ -290,73 +316,49 @@ enum ss_status ss_option_set(const struct ss_option *o, void *values, const char
     return SS_OK;
 }
 
+/* "--name=value", "--name", "-x", "-xvalue": split into name and value; value NULL: none in it. */
+static int split_argument(const char *arg, char *name, size_t room, const char **value)
+{
+    const int is_long = !strncmp(arg, "--", 2);
+    if (arg[0] != '-' || !arg[1] || (is_long && !arg[2]))
+        return 0;
+    const size_t length = is_long ? strcspn(arg, "=") : 2;
+    snprintf(name, room, "%.*s", (int)length, arg);
+    *value = arg[length] ? arg + length + is_long : NULL;
+    return 1;
+}
+
+/* Numbers and words do not begin so; a text may. */
+static int lacks_value(const struct ss_option *o, const char *next)
+{
+    return !next || (o->type != SS_OPT_TEXT && !strncmp(next, "--", 2));
+}
+
 /* argv[*i], and its value if that stands behind it. */
 static enum ss_status parse_one(const struct ss_option_set *sets, int argc, char **argv, int *i)
 {
-    const char *command = argv[0], *arg = argv[*i];
-    char name[64], shown[ARGUMENT_ROOM];
-    if (strncmp(arg, "--", 2) || !arg[2])
+    const char *command = argv[0], *arg = argv[*i], *value;
+    char name[64], shown[SS_OPTION_ARGUMENT_ROOM];
+    struct ss_option_row r = {0};
+    const int is_option = split_argument(arg, name, sizeof name, &value);
+    if (is_option)
+        r = find_row(sets, name);
+    if (!is_option || (!r.option && arg[1] != '-'))
         return ss_fail(SS_ERR_INVALID, "%s: unexpected argument \"%s\"; see starstep %s --help",
                        command, arg, command);
-    const char *equals = strchr(arg, '=');
-    snprintf(name, sizeof name, "%.*s", equals ? (int)(equals - arg) : (int)strlen(arg), arg);
-    struct row r = find_row(sets, name);
     if (!r.option)
         return unknown_option(sets, command, name);
-    if (r.option->type == SS_OPT_FLAG && !equals)
-        return ss_option_set(r.option, r.set->values, command, "true");
-    if (!equals && *i + 1 >= argc)
+    if (r.option->former && is_called(name, r.option->former, strlen(r.option->former)))
+        ss_note("%s: %s is now %s; the old name will be removed in a later version", command, name,
+                r.option->name);
+    struct ss_option given = *r.option; /* messages name it as the user does */
+    given.name = name;
+    if (given.type == SS_OPT_FLAG && !value)
+        value = "true";
+    else if (!value && lacks_value(&given, *i + 1 < argc ? argv[*i + 1] : NULL))
         return ss_fail(SS_ERR_INVALID, "%s: %s needs a value (%s)", command, name,
-                       argument(r.option, shown, sizeof shown));
-    return ss_option_set(r.option, r.set->values, command, equals ? equals + 1 : argv[++*i]);
-}
-
-static const char *heading(const struct row *r)
-{
-    const struct ss_option_heading *h = r->set->headings;
-    while (h && h->bits && !(h->bits & r->option->group))
-        h++;
-    return h && h->bits ? h->text : NULL;
-}
-
-static void print_row(FILE *out, const struct row *r)
-{
-    enum { HELP_AT = 31 };
-    char text[ARGUMENT_ROOM];
-    const struct ss_option *o = r->option;
-    const char *arg = argument(o, text, sizeof text);
-    int n = fprintf(out, "  %s%s%s", o->name, arg ? " " : "", arg ? arg : "");
-    fprintf(out, "%s%*s%s", n < HELP_AT ? "" : "\n", n < HELP_AT ? HELP_AT - n : HELP_AT, "",
-            o->help);
-    if (o->type != SS_OPT_FLAG && (o->type != SS_OPT_TEXT || *(char **)field(o, r->set->values)))
-        fprintf(out, " (default %s)", ss_option_text(o, r->set->values, text));
-    fputc('\n', out);
-}
-
-static void print_list(FILE *out, const struct ss_option_set *set,
-                       const struct ss_option_heading *list)
-{
-    fprintf(out, "\n%s:\n ", list->text);
-    for (const struct ss_option *o = set->rows; o->name; o++)
-        if (o->marks & list->bits)
-            fprintf(out, " %s", o->name);
-    fputc('\n', out);
-}
-
-void ss_options_print(FILE *out, const struct ss_option_set *sets)
-{
-    const char *last = NULL;
-    struct row r = {.set = sets};
-    while (next_row(&r)) {
-        const char *text = heading(&r);
-        if (text && text != last)
-            fprintf(out, "%s%s:\n", last ? "\n" : "", text);
-        last = text;
-        print_row(out, &r);
-    }
-    for (const struct ss_option_set *set = sets; set->rows; set++)
-        for (const struct ss_option_heading *list = set->lists; list && list->bits; list++)
-            print_list(out, set, list);
+                       ss_option_argument(&given, shown));
+    return ss_option_set(&given, r.set->values, command, value ? value : argv[++*i]);
 }
 
 enum ss_status ss_options_parse(const struct ss_option_set *sets, int argc, char **argv)
@@ -366,16 +368,38 @@ enum ss_status ss_options_parse(const struct ss_option_set *sets, int argc, char
     return SS_OK;
 }
 
+int ss_options_is_help(const char *argument)
+{
+    return !strcmp(argument, "--help") || !strcmp(argument, "-h");
+}
+
+static int asks_help(int argc, char **argv, enum ss_options_help *what)
+{
+    *what = SS_HELP_COMMON;
+    for (int i = 1; i < argc; i++) {
+        if (!ss_options_is_help(argv[i]))
+            continue;
+        const char *more = i + 1 < argc ? argv[i + 1] : "";
+        if (!strcmp(more, "all"))
+            *what = SS_HELP_ALL;
+        if (!strcmp(more, "table"))
+            *what = SS_HELP_TABLE;
+        return 1;
+    }
+    return 0;
+}
+
 int ss_options_command(const char *usage, const struct ss_option_set *sets, int argc, char **argv)
 {
+    enum ss_options_help what;
     for (const struct ss_option_set *set = sets; set->rows; set++)
         ss_options_default(set->rows, set->values);
-    for (int i = 1; i < argc; i++)
-        if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+    if (asks_help(argc, argv, &what)) {
+        if (what != SS_HELP_TABLE)
             fputs(usage, stdout);
-            ss_options_print(stdout, sets);
-            return 0;
-        }
+        ss_options_print(stdout, sets, argv[0], what);
+        return 0;
+    }
     return ss_options_parse(sets, argc, argv) == SS_OK ? -1 : 2;
 }
 

@@ -1,6 +1,6 @@
-/* Command line options from tables: what an option is called, what it may be, what it is when it is
- * not given, and what help says of it. A table describes the fields of a struct; each row is made by
- * one of the macros below, which check the field's type. */
+/* Command line options from tables: an option's names, type, range, default and help text. A table
+ * describes the fields of a struct; each row is made by one of the macros below, which check the
+ * field's type. options.c parses, option_help.c prints. */
 #ifndef SS_CORE_OPTIONS_H
 #define SS_CORE_OPTIONS_H
 
@@ -19,6 +19,7 @@ enum ss_option_type {
     SS_OPT_SIZE,  /* struct ss_size: "N" or "HxW", both in [min, max] */
 };
 
+/* A word whose value an earlier one has is another spelling of it: accepted, not listed. */
 struct ss_word {
     const char *text; /* NULL ends a list */
     int value;
@@ -33,13 +34,18 @@ struct ss_option {
     const char *text; /* the default of a text, or NULL */
     const struct ss_word *words;
     const char *arg;  /* how help names the value ("N", "DIR"); NULL: the words, or a flag */
-    const char *help; /* one line; the default is appended, but for flags and texts without one */
-    /* Which commands take it, and what else the table's owner wants to know of it. */
+    const char *help; /* the default is appended, except for flags and texts without one */
+    /* Which commands take it, and further properties that the table's owner defines. */
     unsigned group, marks;
+    /* Optional, behind the help in a row: */
+    int common;           /* listed by --help; the others only by --help all */
+    const char *aliases;  /* other names, separated by blanks: "-b --batch"; "-x" is one letter */
+    const char *former;   /* its name in the last version: accepted, with a note */
+    const char *default_; /* the default as help prints it; NULL: the value, "": nothing */
 };
 
 #define SS_OPTION_AT(T, field, type) _Generic(((T *)0)->field, type : offsetof(T, field))
-/* The help comes last; behind it may stand .group and .marks. */
+/* The help comes last; behind it may stand designated fields, such as .group and .aliases. */
 #define SS_OPTION_FLAG(T, field, name_, ...)                                                       \
     {                                                                                              \
         .name = name_, .type = SS_OPT_FLAG, .offset = SS_OPTION_AT(T, field, int),                 \
@@ -77,13 +83,17 @@ struct ss_option_set {
     const struct ss_option *rows; /* NULL ends a list of sets */
     void *values;
     unsigned groups; /* those with one of these bits; 0: all */
-    /* What help writes above rows, by the bits of their group, and lists at its end, by those of
-     * their marks; NULL: nothing. Both end with no bits. */
-    const struct ss_option_heading *headings, *lists;
+    /* What help prints above rows, by the bits of their group. Ends with no bits, and the text for all
+     * others. NULL: "Options". */
+    const struct ss_option_heading *headings;
+    /* Lists of names at the end of --help all, by the bits of marks. Ends with no bits. */
+    const struct ss_option_heading *lists;
     const struct ss_option_elsewhere *elsewhere; /* NULL: none */
+    /* The default that help prints for an option, where it depends on others, or NULL. */
+    const char *(*describe_default)(const struct ss_option *option, char *text, size_t room);
 };
-/* What other programs call it, with "-" for "_", and what to say of it here: "it is --base-lr here". A
- * NULL name ends a list. */
+/* An option of other programs that has no equal here ("_" in it is written "-"), and the advice that
+ * its message gives. A NULL name ends a list. */
 struct ss_option_elsewhere {
     const char *name, *here;
 };
@@ -95,15 +105,20 @@ struct ss_option_heading {
 /* Give every field of a table its default. */
 void ss_options_default(const struct ss_option *rows, void *values);
 
-/* Give the fields of all tables (of all their groups) their defaults, then what the command line
- * says: "--name value" and "--name=value"; "--flag=false" takes a flag back. argv[0] is the command's name, used in messages. "--help"
- * or "-h" anywhere prints usage and the options instead.
- * Returns -1 to go on, else the exit code: 0 after help, 2 after an error, which is told in one line
- * with option and value: unknown option (the nearest known one is suggested), missing value, not a
- * number, out of range, none of the words, an argument that is no option. */
+/* Give the fields of all tables (of all their groups) their defaults, then parse the command line:
+ * "--name value", "--name=value", "-x value" and "-xvalue"; "--flag=false" resets a flag; "_" in a
+ * name is read as "-". argv[0] is the command's name, used in messages. "--help" or "-h" anywhere
+ * prints usage and options instead: the common ones, with "--help all" every one, with
+ * "--help table" one line of tab-separated fields for each, for programs.
+ * Returns -1 to continue, else the exit code: 0 after help, 2 after an error, which is reported in one
+ * line with option and value: unknown option (the nearest known one is suggested), missing value, not
+ * a number, out of range, none of the words, an argument that is not an option. */
 int ss_options_command(const char *usage, const struct ss_option_set *sets, int argc, char **argv);
 
-/* Only what the command line says, over the values that there are. Errors: SS_ERR_INVALID. */
+/* Is it --help or -h? */
+int ss_options_is_help(const char *argument);
+
+/* Parse the command line over the present values. Errors: SS_ERR_INVALID. */
 enum ss_status ss_options_parse(const struct ss_option_set *sets, int argc, char **argv);
 
 /* Set one option in `values`; a flag is "true" or "false", and a text points to `value` then. who:
@@ -111,8 +126,21 @@ enum ss_status ss_options_parse(const struct ss_option_set *sets, int argc, char
 enum ss_status ss_option_set(const struct ss_option *option, void *values, const char *who,
                              const char *value);
 
-/* The help of these options, as long as their fields have the defaults. */
-void ss_options_print(FILE *out, const struct ss_option_set *sets);
+/* Print the options, as long as their fields have the defaults. command: for its last line. */
+enum ss_options_help { SS_HELP_COMMON, SS_HELP_ALL, SS_HELP_TABLE };
+void ss_options_print(FILE *out, const struct ss_option_set *sets, const char *command,
+                      enum ss_options_help what);
+
+/* Iterate over the rows of all sets that a command takes: begin with {.set = sets}; 0: no more. */
+struct ss_option_row {
+    const struct ss_option_set *set;
+    const struct ss_option *option;
+};
+int ss_option_next(struct ss_option_row *row);
+
+/* How messages and help name an option's value: "N", or its words, in `text`; NULL: a flag has none. */
+enum { SS_OPTION_ARGUMENT_ROOM = 128 };
+const char *ss_option_argument(const struct ss_option *option, char text[SS_OPTION_ARGUMENT_ROOM]);
 
 /* How many letters to insert, remove or replace to make a into b, for the suggestion after a typing mistake; 64 where b
  * is longer than 62. */
@@ -120,7 +148,7 @@ size_t ss_edit_distance(const char *a, const char *b);
 /* The option whose name is a typing mistake away; NULL: none. */
 const char *ss_option_nearest(const struct ss_option_set *sets, const char *name);
 
-/* The option that is written so, without a value ("--name"); NULL: none. */
+/* The option of that name or alias, "--name" or "-x" without a value; NULL: none. */
 const struct ss_option *ss_option_find(const struct ss_option_set *sets, const char *name);
 
 /* An option's value: a constant string, or in `text`. Numbers are exact; a flag is 1 or 0, a text

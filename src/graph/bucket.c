@@ -209,7 +209,7 @@ static enum ss_status fill_buckets(struct ss_plan *plan, unsigned char *can, siz
         total += bytes[i] = ss_plan_block_bytes(plan, i);
         can[i] = (unsigned char)ss_plan_parts_weights(plan, i);
     }
-    ss_bucket_finish(can, plan->nblocks, plan->options.put_off_weights, plan->finished);
+    ss_bucket_finish(can, plan->nblocks, plan->options.defer_weight_grads, plan->finished);
     const struct ss_plan_options *o = &plan->options;
     struct ss_bucket_caps caps =
         ss_bucket_default_caps(total, o->bucket_mb, o->first_bucket_mb, o->last_bucket_mb);

@@ -39,7 +39,7 @@ enum { SS_BUCKET_ORDER_TEXT = 4096 };
 
 struct ss_bucket_choice {
     struct ss_bucket_caps caps;
-    int put_off;                      /* for ss_plan_options.put_off_weights */
+    int put_off;                      /* for ss_plan_options.defer_weight_grads */
     char order[SS_BUCKET_ORDER_TEXT]; /* for ss_plan_options.bucket_order; "": as they get ready */
     int buckets;
     double step_s;    /* as played */

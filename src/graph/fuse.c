@@ -57,7 +57,7 @@ static int head_adds(const struct fuser *f, const struct ss_block *b, int i)
     const struct ss_plan *plan = f->plan;
     const struct ss_layer *add = ss_graph_layer(plan->graph, i);
     const int behind = single_reader(plan->graph, add->output);
-    return plan->options.adds && !plan->options.put_off_weights && b->cls->keeps_z &&
+    return plan->options.adds && !plan->options.defer_weight_grads && b->cls->keeps_z &&
            (behind < 0 || !(ss_graph_layer(plan->graph, behind)->cls->places & SS_AT(OUT))) &&
            ss_lower_layout_block(plan, add->input[add->input[0] == b->y]) ==
                ss_lower_layout_block(plan, add->output) &&

@@ -167,9 +167,9 @@ static enum ss_status check_options(const struct ss_plan_options *o)
                        o->batch);
     if (o->accumulate < 0)
         return ss_fail(SS_ERR_INVALID, "a step cannot have %d micro-steps", o->accumulate);
-    if (o->put_off_weights < -1)
+    if (o->defer_weight_grads < -1)
         return ss_fail(SS_ERR_INVALID, "weights of %d blocks cannot be put off",
-                       o->put_off_weights);
+                       o->defer_weight_grads);
     if (!(o->bucket_mb >= 0) || !(o->first_bucket_mb >= 0) || !(o->last_bucket_mb >= 0))
         return ss_fail(SS_ERR_INVALID,
                        "bucket sizes cannot be below 0 MB (--bucket-mb %g, --first-bucket-mb %g, "

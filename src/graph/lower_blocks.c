@@ -510,7 +510,7 @@ static int lower_whole_backward(struct ss_lowerer *lo, int i, int dx, const int 
 {
     const struct ss_block *b = &lo->plan->block[i];
     const int parts = b->frozen_head ? b->cls->parts_weights
-                      : lo->plan->options.put_off_weights < 0
+                      : lo->plan->options.defer_weight_grads < 0
                           ? ss_plan_parts_weights(lo->plan, i)
                           : ss_plan_puts_off(lo->plan, i);
     const enum ss_part part = parts ? SS_PART_DATA : SS_PART_WHOLE;

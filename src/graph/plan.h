@@ -48,7 +48,7 @@ struct ss_plan_options {
     /* Of the first so many blocks weights' gradients come behind all else that backward does, from the
      * first block on: so their sums come in the order in which the next forward waits for them. -1: of
      * none, but each that can be a task of its own is one. */
-    int put_off_weights;
+    int defer_weight_grads;
     int no_overlap;           /* all-reduces begin when backward has ended: for comparison */
     int slices;               /* load tasks per batch, 1 .. SS_PLAN_MAX_SLICES */
     int states;               /* of the optimizer, each as large as the parameters; may be 0 */
@@ -219,7 +219,7 @@ enum ss_task_kind {
 };
 
 /* With sync_stats, forward and backward of a block with NORM are several tasks of its kind, with a sum
- * over ranks behind the first. With put_off_weights other blocks' backward may be two. */
+ * over ranks behind the first. With defer_weight_grads other blocks' backward may be two. */
 enum ss_part {
     SS_PART_WHOLE,
     SS_PART_SUMS,    /* up to this rank's sums: convolution, sums; backward: ds, sums */
@@ -335,7 +335,7 @@ static inline int ss_plan_parts_weights(const struct ss_plan *plan, int i)
 }
 static inline int ss_plan_puts_off(const struct ss_plan *plan, int i)
 {
-    return i < plan->options.put_off_weights && ss_plan_parts_weights(plan, i);
+    return i < plan->options.defer_weight_grads && ss_plan_parts_weights(plan, i);
 }
 
 /* The channels of a device's padded input, of c channels. */

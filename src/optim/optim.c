@@ -7,7 +7,7 @@
 extern const struct ss_optim_class ss_sgd, ss_adam, ss_adamw, ss_lars, ss_lamb;
 
 const struct ss_optim_class *const ss_optim_classes[] = {&ss_sgd,  &ss_adam, &ss_adamw,
-                                                         &ss_lars, &ss_lamb, NULL};
+                                                         &ss_lamb, &ss_lars, NULL};
 
 static enum ss_status unknown(const char *name)
 {

@@ -17,8 +17,24 @@
 
 static const struct ss_word devices[] = {
     {"auto", SS_DEVICE_AUTO}, {"cpu", SS_DEVICE_CPU}, {"cuda", SS_DEVICE_CUDA}, {0}};
-static const struct ss_word formats[] = {
-    {"fp32", SS_DTYPE_F32}, {"bf16", SS_DTYPE_BF16}, {"fp16", SS_DTYPE_F16}, {0}};
+#define FORMATS                                                                                    \
+    {"fp32", SS_DTYPE_F32}, {"bf16", SS_DTYPE_BF16},                                               \
+    {                                                                                              \
+        "fp16", SS_DTYPE_F16                                                                       \
+    }
+static const struct ss_word formats[] = {FORMATS, {0}};
+/* PyTorch's, Accelerate's and Lightning's words, where these mean mixed precision, too. */
+static const struct ss_word precisions[] = {FORMATS,
+                                            {"float32", SS_DTYPE_F32},
+                                            {"32", SS_DTYPE_F32},
+                                            {"32-true", SS_DTYPE_F32},
+                                            {"no", SS_DTYPE_F32},
+                                            {"bfloat16", SS_DTYPE_BF16},
+                                            {"bf16-mixed", SS_DTYPE_BF16},
+                                            {"float16", SS_DTYPE_F16},
+                                            {"16", SS_DTYPE_F16},
+                                            {"16-mixed", SS_DTYPE_F16},
+                                            {0}};
 static const struct ss_word conv_algos[] = {
     {"auto", SS_CONV_AUTO},
     {"direct", SS_CONV_DIRECT},
@@ -70,14 +86,14 @@ const struct ss_option ss_train_rows[] = {
     {0}};
 
 static const struct ss_option_heading headings[] = {
-    {SS_TRAIN_RECIPE | SS_TRAIN_MODEL | SS_TRAIN_STEP, "Model and batch"},
+    {SS_TRAIN_MODEL, "Model"},
     {SS_TRAIN_DATA | SS_TRAIN_PREDICT | SS_TRAIN_PICTURES | SS_TRAIN_SAMPLES, "Data"},
-    {SS_TRAIN_LOOP, "Course of the run"},
+    {SS_TRAIN_RECIPE | SS_TRAIN_BATCH | SS_TRAIN_STEP | SS_TRAIN_LOOP, "Training"},
     {SS_TRAIN_OPTIMIZER, "Optimizer"},
-    {SS_TRAIN_BUCKETS | SS_TRAIN_NCCL | SS_TRAIN_SUMS, "Sums between ranks"},
-    {SS_TRAIN_DEVICE | SS_TRAIN_CORES | SS_TRAIN_COMPUTE | SS_TRAIN_REPLAY, "Device and cores"},
-    {SS_TRAIN_WEIGHTS | SS_TRAIN_CHECKPOINT, "Weights and checkpoints"},
-    {SS_TRAIN_OUTPUT | SS_TRAIN_RECORD, "What is written, and checks"},
+    {SS_TRAIN_BUCKETS | SS_TRAIN_NCCL | SS_TRAIN_SUMS, "Distributed"},
+    {SS_TRAIN_DEVICE | SS_TRAIN_CORES | SS_TRAIN_COMPUTE | SS_TRAIN_REPLAY, "Device"},
+    {SS_TRAIN_WEIGHTS | SS_TRAIN_CHECKPOINT, "Checkpoints"},
+    {SS_TRAIN_OUTPUT | SS_TRAIN_RECORD, "Output"},
     {0}};
 static const struct ss_option_heading lists[] = {
     {SS_TRAIN_OWN, "May differ between ranks"},
@@ -85,37 +101,92 @@ static const struct ss_option_heading lists[] = {
     {SS_TRAIN_TOLD, "May differ then, with a warning"},
     {0}};
 
-/* Of torchrun, of PyTorch's examples and of scripts like them. */
+/* Options of torchrun, of PyTorch's examples, torchvision's references, timm, Transformers and Lightning that
+ * are none here, or mean something else. Those with an equal are ALIASES in options.def. */
 static const struct ss_option_elsewhere elsewhere[] = {
-    {"--lr", "it is --base-lr here"},
-    {"--learning-rate", "it is --base-lr here"},
-    {"--wd", "it is --weight-decay here"},
-    {"--arch", "it is --model here"},
-    {"--data", "it is --data-dir here"},
-    {"--data-path", "it is --data-dir here"},
-    {"--amp", "it is --precision bf16 here, or --precision fp16, with which the loss is scaled"},
-    {"--fp16", "it is --precision fp16 here"},
-    {"--bf16", "it is --precision bf16 here"},
-    {"--fp32", "it is --precision fp32 here, the default"},
-    {"--num-workers", "it is --workers here: threads that load samples, on each rank"},
-    {"--drop-last", "it is the default here; --no-drop-last trains on the last, smaller batch, too"},
-    {"--gradient-accumulation-steps", "it is --accumulate here"},
-    {"--clip-grad-norm", "it is --clip-norm here"},
-    {"--model-ema-decay", "it is --ema-decay here"},
-    {"--output-dir", "it is --checkpoint-dir here"},
-    {"--save-dir", "it is --checkpoint-dir here"},
-    {"--pretrained", "it is --init FILE here: weights as safetensors"},
+    {"--fp16", "use --precision fp16"},
+    {"--bf16", "use --precision bf16"},
+    {"--fp32", "use --precision fp32, the default"},
+    {"--amp-dtype", "use --precision bf16, or --precision fp16 with loss scaling"},
+    {"--drop-last", "it is the default; --no-drop-last trains on the last, smaller batch too"},
+    {"--pretrained", "use --init FILE with weights in safetensors format"},
+    {"--evaluate", "use starstep eval"},
+    {"--test-only", "use starstep eval"},
+    {"--start-epoch", "use --resume auto, which continues at the checkpoint's step"},
+    {"--fast-dev-run", "use --check, or --max-steps 1"},
+    {"--lr-scheduler", "use --schedule constant, step, multistep, cosine, poly or onecycle"},
+    {"--lr-warmup-epochs", "use --warmup-epochs, which rises linearly from 0"},
+    {"--warmup-ratio", "use --warmup-epochs or --warmup-steps"},
+    {"--opt-betas", "use --beta1 and --beta2"},
+    {"--betas", "use --beta1 and --beta2"},
+    {"--model-ema", "use --ema-decay, such as --ema-decay 0.9998"},
+    {"--reprob", "use --random-erasing, which fills with the mean colour"},
+    {"--no-aug", "use --no-augment; mixing and erasing are off unless given"},
+    {"--train-crop-size", "use --image-size, in training and evaluation"},
+    {"--num-classes", "leave it out: the data set determines it"},
+    {"--print-freq", "set STARSTEP_PROGRESS to the seconds between two lines"},
+    {"--log-interval", "set STARSTEP_PROGRESS to the seconds between two lines"},
+    {"--use-deterministic-algorithms", "leave it out: runs are deterministic"},
+    {"--deterministic", "leave it out: runs are deterministic"},
+    {"--save-total-limit", "use --keep, which counts checkpoints of epochs"},
+    {"--checkpoint-hist", "use --keep, which retains the last ones, and --best accuracy"},
+    {"--no-cuda", "use --device cpu"},
+    {"--no-accel", "use --device cpu"},
+    {"--accelerator", "use --device cpu or cuda"},
     {"--gpus", "each rank has one GPU: starstep launch -n 4 train ..., or slurm/4gpu.sh"},
     {"--ngpus", "each rank has one GPU: starstep launch -n 4 train ..., or slurm/4gpu.sh"},
-    {"--nproc-per-node", "ranks are started by starstep launch -n N train ..., mpiexec or srun"},
-    {"--nnodes", "ranks on several nodes are started by mpiexec or srun; slurm/2node.sh does it"},
-    {"--world-size", "ranks know it from what starts them: starstep launch, mpiexec or srun"},
-    {"--local-rank", "ranks know it from what starts them: starstep launch, mpiexec or srun"},
-    {"--dist-backend", "gradients are summed by NCCL on GPUs, by MPI on CPUs; leave it out"},
-    {"--channels-last",
-     "activations on GPUs always are, on CPUs as oneDNN likes them; leave it out"},
-    {"--compile", "leave it out: the step's tasks are fused when it is planned"},
+    {"--devices", "each rank has one GPU: starstep launch -n 4 train ..., or slurm/4gpu.sh"},
+    {"--nproc-per-node", "start ranks with starstep launch -n N train ..., mpiexec or srun"},
+    {"--nnodes", "start ranks on several nodes with mpiexec or srun, as slurm/2node.sh does"},
+    {"--num-nodes", "start ranks on several nodes with mpiexec or srun, as slurm/2node.sh does"},
+    {"--world-size", "leave it out: starstep launch, mpiexec or srun sets it"},
+    {"--rank", "leave it out: starstep launch, mpiexec or srun sets it"},
+    {"--local-rank", "leave it out: starstep launch, mpiexec or srun sets it"},
+    {"--dist-url", "leave it out: starstep launch, mpiexec or srun sets it"},
+    {"--dist-backend", "leave it out: NCCL reduces gradients on GPUs, MPI on CPUs"},
+    {"--strategy", "leave it out: gradients are all-reduced as in DistributedDataParallel"},
+    {"--channels-last", "leave it out: it is the layout on GPUs; on CPUs oneDNN's are used"},
+    {"--compile", "leave it out: layers are fused when the step is planned"},
+    {"--torchcompile", "leave it out: layers are fused when the step is planned"},
+    {"--find-unused-parameters", "leave it out: the step plan has no unused parameters"},
     {NULL, NULL}};
+
+/* 5e-4 rather than 0.0005. */
+static void print_short(double value, char *text, size_t room)
+{
+    int exponent = 0;
+    double digits = value;
+    for (; digits > 0 && digits < 1; exponent++)
+        digits *= 10;
+    if (exponent > 3)
+        snprintf(text, room, "%.3ge-%d", digits, exponent);
+    else
+        snprintf(text, room, "%g", value);
+}
+
+/* Hyperparameters' defaults by optimizer: "0.9 for sgd and lars", "sgd 5e-4, adam 0, ...". */
+static const char *describe_default(const struct ss_option *o, char *text, size_t room)
+{
+    char value[2][32];
+    size_t n = 0;
+    *text = '\0';
+    for (const struct ss_optim_class *const *c = ss_optim_classes; *c; c++)
+        for (const struct ss_hyper *h = (*c)->hyper; h->option; h++) {
+            if (strcmp(h->option, o->name) != 0 || o->type == SS_OPT_FLAG || n >= room)
+                continue;
+            print_short(h->initial, value[0], sizeof value[0]);
+            const int is_same = n && !strcmp(value[0], value[1]);
+            if (is_same)
+                n -= strlen(value[1]) + 1; /* another name goes before the value */
+            n += (size_t)snprintf(text + n, room - n, "%s%s %s",
+                                  is_same ? "/"
+                                  : n     ? ", "
+                                          : "",
+                                  (*c)->name, value[0]);
+            memcpy(value[1], value[0], sizeof value[0]);
+        }
+    return n ? text : NULL;
+}
 
 struct ss_option_set ss_train_option_set(struct ss_train_options *o, unsigned groups)
 {
@@ -124,7 +195,8 @@ struct ss_option_set ss_train_option_set(struct ss_train_options *o, unsigned gr
                                   .groups = groups,
                                   .headings = headings,
                                   .lists = groups == SS_TRAIN_OF_TRAIN ? lists : NULL,
-                                  .elsewhere = elsewhere};
+                                  .elsewhere = elsewhere,
+                                  .describe_default = describe_default};
 }
 
 struct ss_train_options ss_train_defaults(void)
@@ -349,7 +421,7 @@ enum ss_status ss_train_make_plan(const struct ss_train_options *o,
                                       .first_bucket_mb = o->first_bucket_mb,
                                       .last_bucket_mb = o->last_bucket_mb,
                                       .bucket_order = o->bucket_order,
-                                      .put_off_weights = (int)o->put_off_weights,
+                                      .defer_weight_grads = (int)o->defer_weight_grads,
                                       .no_overlap = o->no_overlap,
                                       .makes_x = device->gpu ? NULL : ss_op_makes_x,
                                       .adds = device->gpu ? NULL : ss_op_adds,

@@ -234,7 +234,7 @@ static enum ss_status run(struct prediction *p)
         p->table.file = NULL;
     }
     if (status == SS_OK && ss_comm_rank(s->comm) == 0 && s->options->out)
-        printf("%s: %zu pictures of %s\n", s->options->out, p->table.rows, s->options->pictures);
+        printf("%s: %zu pictures of %s\n", s->options->out, p->table.rows, s->options->images);
     return ss_session_agree(s, status, "writing predictions");
 }
 
@@ -243,9 +243,9 @@ enum ss_status ss_predict_run(struct ss_train_options *options)
     struct ss_session s;
     struct ss_report none = {0};
     struct prediction p = {.s = &s};
-    if (!options->pictures || !options->init)
+    if (!options->images || !options->init)
         return ss_fail(SS_ERR_INVALID, "predict: %s",
-                       options->init ? "--pictures is missing; name a folder"
+                       options->init ? "--images is missing; name a folder"
                                      : "--init is missing; name a checkpoint, or weights");
     enum ss_status status = ss_session_open(&s, options, 0, none);
     if (status == SS_OK)

@@ -25,7 +25,7 @@ struct ss_session {
     struct ss_optim optim;
     struct ss_comm *comm;
     struct ss_dataset *train, *test;
-    struct ss_data_file data; /* with --pictures: how they are prepared */
+    struct ss_data_file data; /* with --images: how they are prepared */
     struct ss_graph *graph;
     struct ss_plan *plan;
     struct ss_gpu_cache_path gpu_cache; /* the runtime's GPU retains a pointer to it */

@@ -236,7 +236,7 @@ static void fit_line(const double *x, const double *t, int n, double *a, double 
 static enum ss_status choose(struct ss_session *s, const struct measures *m)
 {
     const struct ss_plan *p = s->plan;
-    const int put_off = (int)s->options->put_off_weights;
+    const int put_off = (int)s->options->defer_weight_grads;
     struct ss_bucket_costs costs = {.nblocks = m->nblocks,
                                     .forward_s = forward_of(m),
                                     .backward_s = backward_of(m),
@@ -320,12 +320,12 @@ static void set_options(struct ss_session *s)
     o->first_bucket_mb = c->caps.first_mb;
     o->last_bucket_mb = c->caps.last_mb;
     o->bucket_order = *c->order ? c->order : NULL;
-    o->put_off_weights = c->put_off;
+    o->defer_weight_grads = c->put_off;
     if (ss_comm_rank(s->comm) != 0)
         return;
     printf("Buckets: the same again with --bucket-mb %s --first-bucket-mb %.6g --last-bucket-mb "
-           "%.6g --put-off-weights %ld%s%s\n",
-           s->bucket_mb, o->first_bucket_mb, o->last_bucket_mb, o->put_off_weights,
+           "%.6g --defer-weight-grads %ld%s%s\n",
+           s->bucket_mb, o->first_bucket_mb, o->last_bucket_mb, o->defer_weight_grads,
            o->bucket_order ? " --bucket-order " : "", o->bucket_order ? o->bucket_order : "");
     ss_standard_flush();
 }
@@ -354,7 +354,7 @@ static enum ss_status set_trial(struct ss_session *s, struct ss_train_options *t
     snprintf(s->bucket_mb, sizeof s->bucket_mb, "%.6g", mb / 24);
     trial->bucket_mb = s->bucket_mb;
     trial->first_bucket_mb = mb / 2;
-    trial->put_off_weights = -1;
+    trial->defer_weight_grads = -1;
     trial->no_overlap = 1;
     trial->accumulate = 1; /* sums come with the last micro-step */
     trial->init = NULL;
@@ -395,6 +395,6 @@ void ss_session_log_buckets(const struct ss_session *s, struct ss_journal *journ
     if (c->buckets)
         ss_journal_event(journal, "buckets", "bucket_mb", 's', s->bucket_mb, "first_bucket_mb", 'f',
                          c->caps.first_mb, "last_bucket_mb", 'f', c->caps.last_mb, "bucket_order",
-                         's', c->order, "put_off_weights", 'i', (int64_t)c->put_off, "step_ms", 'f',
-                         1e3 * c->step_s, "exposed_ms", 'f', 1e3 * c->exposed_s, NULL);
+                         's', c->order, "defer_weight_grads", 'i', (int64_t)c->put_off, "step_ms",
+                         'f', 1e3 * c->step_s, "exposed_ms", 'f', 1e3 * c->exposed_s, NULL);
 }

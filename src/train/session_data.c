@@ -100,7 +100,7 @@ static enum ss_status open_pictures(struct ss_session *s)
     SS_TRY(describe_pictures(s));
     struct ss_dataset_options how = how_to_prepare(s);
     SS_TRY(choose_images(s->options, &how));
-    SS_TRY(ss_pictures_open(s->options->pictures, &how, &s->test));
+    SS_TRY(ss_pictures_open(s->options->images, &how, &s->test));
     s->test->classes = s->data.classes;
     return normalise_as(s, s->test);
 }
@@ -151,7 +151,7 @@ enum ss_status ss_session_open_sets(struct ss_session *s, int training)
                                      .crop = (enum ss_picture_crop)o->crop,
                                      .val_fraction = o->val_fraction,
                                      .val_seed = (uint64_t)o->val_seed};
-    if (o->pictures)
+    if (o->images)
         return open_pictures(s);
     if (!o->data_dir)
         return ss_fail(SS_ERR_INVALID, "--data-dir is missing; name the folder with train.bin and "

@@ -32,7 +32,7 @@ enum ss_status ss_train_check_only(struct ss_train_options *options);
 /* Evaluate --init on the test set and print loss and accuracy. */
 enum ss_status ss_eval_run(struct ss_train_options *options, const struct ss_train_told *told);
 
-/* Classes and probabilities of the pictures in --pictures, as CSV in --out or on standard output. The
+/* Classes and probabilities of the pictures in --images, as CSV in --out or on standard output. The
  * table is there as a whole or not at all, but on standard output. */
 enum ss_status ss_predict_run(struct ss_train_options *options);
 

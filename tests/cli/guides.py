@@ -1,6 +1,6 @@
 """guides.py DOC SITE RECIPES: do the commands of DOC's part "Whole runs, side by side", and the guides' recipes in the
 folder RECIPES, train as the guides do? SITE: the lines of a site's TRAIN and GPU_TRAIN; standard input: starstep train
---help, for defaults. What the guides say is here, in their words."""
+--help table, for defaults. What the guides say is here, in their words."""
 
 import argparse
 import json
@@ -76,8 +76,6 @@ def ours(command, defaults, site):
             given["batch"] = int(value) * (ranks if word == "--per-rank-batch-size" else 1)
         elif word.startswith("--"):
             given[word[2:]] = value if word == "--precision" else number(value)
-    for name, default in ("momentum", 0.9), ("weight-decay", 5e-4):
-        given[name] = default if given[name] == -1 else given[name]
     given["no-drop-last"] = "--no-drop-last" in words
     given["early stop"] = given["target-accuracy"] <= 1
     return given
@@ -99,7 +97,11 @@ part = doc.split("## Whole runs, side by side")[1].split("\n## ")[0].replace("\\
 said = re.sub(r"\s+", " ", part)
 commands = [line for block in re.findall(r"```sh\n(.*?)```", part, re.S) for line in block.split("\n")]
 commands = [c for c in commands if " train " in c or c.startswith("slurm/")]
-defaults = {name: number(value) for name, value in re.findall(r"--([a-z-]+) .*\(default (\S+)\)", sys.stdin.read())}
+defaults = {"lr-step": 0}  # whose help says "never"
+for line in sys.stdin:
+    name, _, _, value, *_ = line.split("\t")
+    of_sgd = re.search(r"\bsgd\S* ([^ ,]+)", value)  # "sgd 5e-4, adam 0"
+    defaults.setdefault(name[2:], number(of_sgd[1] if of_sgd else value))
 wrong = len(commands) != len(guides)
 if wrong:
     print(f"{len(commands)} commands in {sys.argv[1]}, {len(guides)} are the guides'")

@@ -76,6 +76,6 @@ check "$(wc -l <"$work/jobs") jobs for sbatch" [ "$(grep -c -E 'slurm/([1248](gp
 site=$(. "$top_srcdir/slurm/site.conf" && printf '%s\n' "${TRAIN[@]}" "${GPU_TRAIN[@]}")
 if [ -n "$PYTHON" ]; then
     check "they, and the recipes, train as the guides do" eval \
-        '"$STARSTEP" train --help | "$PYTHON" "$top_srcdir/tests/cli/guides.py" "$top_srcdir/docs/from-pytorch.md" "$site" "$top_srcdir/graphs/recipes"'
+        '"$STARSTEP" train --help table | "$PYTHON" "$top_srcdir/tests/cli/guides.py" "$top_srcdir/docs/from-pytorch.md" "$site" "$top_srcdir/graphs/recipes"'
 fi
 finish

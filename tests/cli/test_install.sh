@@ -20,6 +20,8 @@ scripts=$(dirname "$(one '*/share/*/slurm/1gpu.sh')")
 readme=$(one '*/doc/starstep/README.md')
 program=$(one '*/bin/starstep')
 check "man page" test -s "$(one '*/man1/starstep.1')"
+check "completion of bash" test -s "$(one '*/bash-completion/completions/starstep')"
+check "completion of zsh" test -s "$(one '*/zsh/site-functions/_starstep')"
 check "man page of the exporter" test -s "$(one '*/man1/starstep-from-pytorch.1')"
 
 # links FILE: the relative ones, without what follows a #

@@ -12,7 +12,7 @@ manual "$page"
 check "the page is as \`make manual\` makes it" diff "$page" "$work/page"
 
 # What somebody changed there is put right, and what was said of an option is not lost when it goes.
-sed -e 's/^Default 0\.9\.$/Default 0.8./' -e '/^\.TP$/{N;/momentum/{N;N;N;N;d}}' "$page" >"$work/old"
+sed -e 's/^Default: 0\.95\.$/Default: 0.8./' -e '/^\.TP$/{N;/momentum/{N;N;N;N;d}}' "$page" >"$work/old"
 check "something was changed" eval '! cmp -s "$page" "$work/old"'
 manual "$work/old"
 check "an option that lacks is written" diff <(grep -v '^As in PyTorch\.$' "$page") <(grep -v '^As in PyTorch\.$' "$work/page")
@@ -21,7 +21,7 @@ check "an option that is none" eval '! manual "$work/old" && grep -q "train has 
 
 options() {
     # shellcheck disable=SC2086 # words
-    "$STARSTEP" $1 --help | sed -n '/^May differ/q; /^  --/{s/ *$//;p;}'
+    "$STARSTEP" $1 --help table | cut -f 1,7
 }
 options train >"$work/train"
 count=0

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# plan --lr: the rates that a run has, as a table, as JSON and as a picture.
+# plan --lr-table: the rates that a run has, as a table, as JSON and as a picture.
 . "${srcdir:-.}/tests/common.sh"
 
 make_data 80 24
 # shellcheck disable=SC2054 # commas inside one word
 curve=(--batch-size 16 --epochs 4 --max-steps 18 --schedule poly --poly-power 2 --warmup-epochs 1.4 --base-lr 0.1 --lr-scale sqrt:4)
 starts "train" "$STARSTEP" train --data-dir "$work/data" --width 2,2,2,2 "${curve[@]}" --target-accuracy 2 --log-json "$work/log"
-starts "plan --lr --json" "$STARSTEP" plan --lr --images 80 "${curve[@]}" --json --out "$work/json"
+starts "plan --lr-table --json" "$STARSTEP" plan --lr-table --images 80 "${curve[@]}" --json --out "$work/json"
 grep '"event":"step"' "$work/log" | sed -n 's/.*"step":\([0-9]*\),.*"lr":\([^,]*\),.*/\1 \2/p' | sed -n '1p;5p;6p;10p;11p;15p;16p;18p' >"$work/trained"
 sh "${srcdir:-.}/tests/json_lines.sh" "$work/json" >"$work/lines"
 sed -n 's/.*"first_step":\([0-9]*\),"last_step":\([0-9]*\),"first_lr":\([^,]*\),"last_lr":\([^}]*\)}.*/\1 \3\n\2 \4/p' "$work/lines" >"$work/planned"
@@ -16,21 +16,21 @@ same_rates() {
 }
 check "the rates of the run" same_rates "$work/trained" "$work/planned"
 check "its length" grep -q '"schedule":"poly","steps":18,"steps_per_epoch":5,"warmup":7,' "$work/lines"
-starts "plan --lr of micro-steps" "$STARSTEP" plan --lr --images 80 "${curve[@]}" --batch-size 4 --ranks 2 --accumulate 4 --json --out "$work/micro"
+starts "plan --lr-table of micro-steps" "$STARSTEP" plan --lr-table --images 80 "${curve[@]}" --batch-size 4 --ranks 2 --accumulate 4 --json --out "$work/micro"
 check "the batch is all that a step sees" cmp "$work/json" "$work/micro"
-starts "plan --lr of a last, smaller batch" "$STARSTEP" plan --lr --images 82 "${curve[@]}" --no-drop-last --json --out "$work/last"
+starts "plan --lr-table of a last, smaller batch" "$STARSTEP" plan --lr-table --images 82 "${curve[@]}" --no-drop-last --json --out "$work/last"
 check "which is a step" grep -q '"steps_per_epoch": 6,' "$work/last"
-starts "table" "$STARSTEP" plan --lr --images 80 "${curve[@]}" --lr-svg "$work/lr.svg"
+starts "table" "$STARSTEP" plan --lr-table --images 80 "${curve[@]}" --lr-svg "$work/lr.svg"
 check "a line of each epoch" test "$(wc -l <"$work/out")" -eq 5
 check "of its steps" grep -qE '^ +4 +16-18 +0\.0148[0-9]* +0\.00165[0-9]*$' "$work/out"
 check "a picture" grep -q '</svg>' "$work/lr.svg"
 check "of the curve, a line between each two of 18 steps" test \
     "$(sed -n 's/^<path class="curve".* d="\(M[^"]*L[^"]*\)"\/>$/\1/p' "$work/lr.svg" | tr -cd L | wc -c)" -eq 17
-refused "too few images" '--images 8 do not fill one batch of 16' "$STARSTEP" plan --lr --images 8 "${curve[@]}"
-refused "a picture alone" '--lr-svg goes with --lr' "$STARSTEP" plan --lr-svg "$work/x.svg"
+refused "too few images" '--images 8 do not fill one batch of 16' "$STARSTEP" plan --lr-table --images 8 "${curve[@]}"
+refused "a picture alone" '--lr-svg goes with --lr-table' "$STARSTEP" plan --lr-svg "$work/x.svg"
 refused "JSON alone" '--json goes with --roofline or --lr' "$STARSTEP" plan --json
-refused "two things" '--lr and --roofline are two things' "$STARSTEP" plan --lr --roofline h200
-refused "a schedule" '--schedule: "x" is not' "$STARSTEP" plan --lr --schedule x
-refused "no place" '--out /nowhere/x: cannot write' "$STARSTEP" plan --lr --out /nowhere/x
-refused "no place for the picture" '/nowhere/x.svg' "$STARSTEP" plan --lr --lr-svg /nowhere/x.svg
+refused "two things" '--lr-table and --roofline exclude each other' "$STARSTEP" plan --lr-table --roofline h200
+refused "a schedule" '--schedule: "x" is not' "$STARSTEP" plan --lr-table --schedule x
+refused "no place" '--out /nowhere/x: cannot write' "$STARSTEP" plan --lr-table --out /nowhere/x
+refused "no place for the picture" '/nowhere/x.svg' "$STARSTEP" plan --lr-table --lr-svg /nowhere/x.svg
 finish

@@ -26,10 +26,13 @@ struct values {
     struct ss_size size;
 };
 enum { TEXTS = 1, NUMBERS = 2 };
-static const struct ss_word devices[] = {{"auto", 5}, {"cpu", 0}, {"cuda", -3}, {0}};
+static const struct ss_word devices[] = {{"auto", 5},  {"cpu", 0},  {"host", 0},
+                                         {"cuda", -3}, {"gpu", -3}, {0}};
 static const struct ss_option rows[] = {
-    SS_OPTION_INT(struct values, epochs, "--epochs", 7, 1, 100, "N", "passes", .group = NUMBERS),
-    SS_OPTION_FLOAT(struct values, rate, "--base-lr", 0.5, 0, 10, "F", "rate", .group = NUMBERS),
+    SS_OPTION_INT(struct values, epochs, "--epochs", 7, 1, 100, "N", "passes", .group = NUMBERS,
+                  .common = 1, .aliases = "-e --num-epochs"),
+    SS_OPTION_FLOAT(struct values, rate, "--base-lr", 0.5, 0, 10, "F", "rate", .group = NUMBERS,
+                    .aliases = "--lr", .former = "--rate", .default_ = "half"),
     SS_OPTION_FLAG(struct values, flag, "--no-shuffle", "file order", .group = TEXTS, .marks = 3),
     SS_OPTION_TEXT(struct values, text, "--data-dir", "here", "DIR", "folder", .group = TEXTS),
     SS_OPTION_WORD(struct values, device, "--device", 5, devices, "where", .group = TEXTS),
@@ -51,7 +54,9 @@ static struct more more;
 static const struct ss_option_heading headings[] = {{NUMBERS, "Numbers"}, {TEXTS, "Texts"}, {0}};
 static const struct ss_option_heading lists[] = {{1, "Marked"}, {0}};
 static const struct ss_option_set sets[] = {
-    {rows, &v, 0, headings, lists, NULL}, {more_rows, &more, TEXTS, headings, NULL, NULL}, {0}};
+    {.rows = rows, .values = &v, .headings = headings, .lists = lists},
+    {.rows = more_rows, .values = &more, .groups = TEXTS, .headings = headings},
+    {0}};
 
 static void reset(void)
 {
@@ -105,6 +110,18 @@ START_TEST(options_accepted)
     ck_assert(v.size.height == 4096 && v.size.width == 48 && v.rate == 0);
     ck_assert_int_eq(parse("--image-size", "0", NULL, NULL), -1);
     ck_assert(ss_size_is(v.size, ss_square(0)));
+    /* Other names: aliases, the last version's, "_" for "-", one letter with and without a blank. */
+    ck_assert_int_eq(parse("--lr", "3", "-e", "4"), -1);
+    ck_assert(v.rate == 3 && v.epochs == 4);
+    ck_assert_int_eq(parse("--rate=2", "-e5", NULL, NULL), -1);
+    ck_assert(v.rate == 2 && v.epochs == 5);
+    ck_assert_int_eq(parse("--num_epochs", "6", "--base_lr=1", "--no_shuffle"), -1);
+    ck_assert(v.rate == 1 && v.epochs == 6 && v.flag == 1);
+    ck_assert_int_eq(parse("--device", "gpu", NULL, NULL), -1);
+    ck_assert_int_eq(v.device, -3);
+    ck_assert_str_eq(ss_option_find(sets, "--lr")->name, "--base-lr");
+    ck_assert_ptr_null(ss_option_find(sets, "--l"));
+    ck_assert_ptr_null(ss_option_find(sets, "-ee"));
     /* Help wins over everything, also over mistakes before it. */
     ck_assert_int_eq(parse("--nonsense", "--help", NULL, NULL), 0);
     ck_assert_int_eq(parse("-h", NULL, NULL, NULL), 0);
@@ -137,7 +154,13 @@ static const struct {
     {{"--no-shuffle=1", NULL}, "train: --no-shuffle takes no value but true or false"},
     {{"epochs", "3"}, "train: unexpected argument \"epochs\""},
     {{"--", NULL}, "unexpected argument \"--\""},
-    {{"-e", "3"}, "unexpected argument \"-e\""},
+    {{"-x", "3"}, "unexpected argument \"-x\""},
+    {{"-", "3"}, "unexpected argument \"-\""},
+    {{"-e", NULL}, "train: -e needs a value (N)"},
+    {{"-e", "--base-lr"}, "train: -e needs a value (N)"},
+    {{"-e0", NULL}, "train: -e: 0 is out of range; give 1 to 100"},
+    {{"--lr", "11"}, "train: --lr: 11 is out of range"},
+    {{"--device", "--epochs"}, "train: --device needs a value (auto|cpu|cuda)"},
     {{"", NULL}, "unexpected argument \"\""},
     {{"--left-out", "3"}, "train: takes no --left-out; see starstep train --help"},
     {{"--device", NULL}, "train: --device needs a value (auto|cpu|cuda)"},
@@ -168,25 +191,43 @@ START_TEST(options_refused)
 }
 END_TEST
 
+/* By enum ss_options_help. */
+static const char *const help[] = {
+    "\nNumbers:\n"
+    "  --epochs N                  passes (default: 7)\n"
+    "\nTexts:\n"
+    "  --taken X                   without default\n"
+    "\nstarstep train --help all lists all 7 options and their aliases.\n",
+    "\nNumbers:\n"
+    "  --epochs N                  passes (default: 7) [also -e --num-epochs]\n"
+    "  --base-lr F                 rate (default: half) [also --lr]\n"
+    "\nTexts:\n"
+    "  --no-shuffle                file order\n"
+    "  --data-dir DIR              folder (default: here)\n"
+    "  --device auto|cpu|cuda      where (default: auto)\n"
+    "\nNumbers:\n"
+    "  --image-size N|HxW          pixels (default: 0)\n"
+    "\nTexts:\n"
+    "  --taken X                   without default\n"
+    "\nMarked:\n"
+    "  --no-shuffle\n",
+    "--epochs\tN\tNumbers\t7\t-e --num-epochs\t-\tpasses\n"
+    "--base-lr\tF\tNumbers\thalf\t--lr\t-\trate\n"
+    "--no-shuffle\t-\tTexts\t-\t-\tMarked\tfile order\n"
+    "--data-dir\tDIR\tTexts\there\t-\t-\tfolder\n"
+    "--device\tauto|cpu|cuda\tTexts\tauto\t-\t-\twhere\n"
+    "--image-size\tN|HxW\tNumbers\t0\t-\t-\tpixels\n"
+    "--taken\tX\tTexts\t-\t-\t-\twithout default\n"};
+
 START_TEST(options_help)
 {
     char *out = NULL;
     size_t bytes = 0;
     FILE *f = open_memstream(&out, &bytes);
     ck_assert_ptr_nonnull(f);
-    ss_options_print(f, sets);
+    ss_options_print(f, sets, "train", (enum ss_options_help)_i);
     fclose(f);
-    ck_assert_ptr_nonnull(strstr(out, "--epochs N "));
-    ck_assert_ptr_nonnull(strstr(out, "passes (default 7)"));
-    ck_assert_ptr_nonnull(strstr(out, "rate (default 0.5)"));
-    ck_assert_ptr_nonnull(strstr(out, "folder (default here)"));
-    ck_assert_ptr_nonnull(strstr(out, "file order\n"));
-    ck_assert_ptr_nonnull(strstr(out, "--device auto|cpu|cuda       where (default auto)\n"));
-    ck_assert_ptr_nonnull(strstr(out, "without default\n"));
-    ck_assert_ptr_null(strstr(out, "--left-out"));
-    ck_assert_ptr_nonnull(strstr(out, "\n\nMarked:\n  --no-shuffle\n"));
-    ck_assert(!strncmp(out, "Numbers:\n", 9));
-    ck_assert_ptr_nonnull(strstr(out, "\n\nTexts:\n  --no-shuffle"));
+    ck_assert_str_eq(out, help[_i]);
     free(out);
 }
 END_TEST
@@ -606,7 +647,7 @@ int main(void)
     tcase_add_checked_fixture(t, reset, NULL);
     tcase_add_test(t, options_accepted);
     tcase_add_loop_test(t, options_refused, 0, sizeof refused / sizeof *refused);
-    tcase_add_test(t, options_help);
+    tcase_add_loop_test(t, options_help, SS_HELP_COMMON, SS_HELP_TABLE + 1);
     tcase_add_test(t, utf8);
     tcase_add_test(t, int_lists);
     suite_add_tcase(suite, t);

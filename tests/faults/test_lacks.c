@@ -445,7 +445,8 @@ static const char *const commands[] = {
     "starstep plan --width 4,4,4,4 --batch-size 8 --ranks 2 --channel-block 16 --format dot",
     "starstep plan --width 4,4,4,4 --batch-size 8 --device cuda --roofline h100 --shard-optimizer",
     "starstep plan --model resnet18 --width 4,4,4,4 --export --out model.json",
-    "starstep plan --lr --epochs 3 --schedule cosine --images 64 --batch-size 16 --lr-svg lr.svg",
+    "starstep plan --lr-table --epochs 3 --schedule cosine --images 64 --batch-size 16 --lr-svg "
+    "lr.svg",
     "starstep data make cifar10 --out made --train 10 --test 5",
     "starstep data make tinyimagenet --out drawn/DIGITS --train 2 --val 2 --classes 2",
     "starstep data check cifar100 --data-dir cifar",

@@ -267,7 +267,7 @@ START_TEST(weights_put_off)
     const struct in_order want = train_in_order(&s, start_gpu(s.dtype, 1, 1));
     struct in_order run;
     for (int k = 0; k < 3; k++) {
-        s.put_off_weights = put_off[k];
+        s.defer_weight_grads = put_off[k];
         run = train_in_order(&s, start_gpu(s.dtype, k % 2, 1));
         ck_assert_uint_eq(run.hash, want.hash);
     }
@@ -286,7 +286,7 @@ START_TEST(frozen_weights)
         s.frozen = seed;
         s.lr_factor = NULL;
         rates_of_frozen(&s, rates, sizeof rates);
-        s.put_off_weights = seed == 1 ? 0 : -1;
+        s.defer_weight_grads = seed == 1 ? 0 : -1;
         const struct in_order frozen = train_in_order(&s, start_gpu(s.dtype, seed == 1, 1));
         s.frozen = 0;
         s.lr_factor = rates;

@@ -61,7 +61,7 @@ if [ "$("$STARSTEP" info 2>/dev/null | sed -n 's/.*GPUs seen: \([0-9]*\).*/\1/p'
     same "two ranks, fp16" tiny_ranks --precision fp16 --init-scale 125000
     same "two ranks, divided optimizer" tiny_ranks --shard-optimizer --optimizer adam
     same "two ranks, statistics of both" tiny_ranks --sync-bn
-    same "two ranks, weights put off" tiny_ranks --put-off-weights 7 --precision bf16
+    same "two ranks, weights put off" tiny_ranks --defer-weight-grads 7 --precision bf16
     refused "not without overlap" '--gpu-graphs on: with --no-overlap' --no-overlap --nccl-always
 fi
 finish

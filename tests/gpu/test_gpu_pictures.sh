@@ -97,7 +97,7 @@ check "fp16 is not fp32" eval '! same_bits fp16 fp32 >"$work/out" 2>&1'
 
 # predicted DEVICE PRECISION TABLE
 predicted() {
-    starts "predict, $1, $2" "$STARSTEP" predict --pictures "$REFERENCE/pictures/val" --init "$work/recorded" \
+    starts "predict, $1, $2" "$STARSTEP" predict --images "$REFERENCE/pictures/val" --init "$work/recorded" \
         --batch-size 20 --device "$1" --precision "$2" --no-autotune --out "$3"
 }
 # near TABLE BOUND: the probabilities of 10 classes are the CPU's

@@ -51,7 +51,7 @@ for precision in fp32 fp16; do
     repeat "$precision, one bucket" "${options[@]}" --bucket-mb 25 --first-bucket-mb 25
     repeat "$precision, buckets by measured times" "${options[@]}" --bucket-mb auto --first-bucket-mb 0
     repeat "$precision, sums after the backward pass" "${options[@]}" --no-overlap
-    repeat "$precision, weights put off" "${options[@]}" --put-off-weights 7
+    repeat "$precision, weights put off" "${options[@]}" --defer-weight-grads 7
     export SS_HOSTGPU_JITTER=300
     repeat "$precision, work delayed at random" "${options[@]}"
     unset SS_HOSTGPU_JITTER

@@ -100,7 +100,7 @@ START_TEST(dumps)
     struct ss_plan_options options = defaults;
     options.bucket_mb = recorded[_i].bucket_mb;
     options.first_bucket_mb = recorded[_i].first_bucket_mb;
-    options.put_off_weights = strstr(recorded[_i].name, "put-off") ? 12 : 0;
+    options.defer_weight_grads = strstr(recorded[_i].name, "put-off") ? 12 : 0;
     if (recorded[_i].device)
         on_device(&options, recorded[_i].dtype);
     struct ss_graph *g =
@@ -248,7 +248,7 @@ static int makes_weights(const struct ss_plan *plan, int block)
 
 static int puts_off(const struct ss_plan *plan, int block)
 {
-    return makes_weights(plan, block) && block < plan->options.put_off_weights;
+    return makes_weights(plan, block) && block < plan->options.defer_weight_grads;
 }
 
 /* When backward has a block's gradients: from the last block to the first, then what is put off. */
@@ -363,7 +363,7 @@ static void check_bucket_order(const struct ss_plan *plan)
             blocks +=
                 plan->block[b].bucket == k || (shortcut >= 0 && plan->block[shortcut].bucket == k);
             if (plan->block[b].bucket == k && makes_weights(plan, b))
-                blocks += plan->options.put_off_weights < 0 || puts_off(plan, b);
+                blocks += plan->options.defer_weight_grads < 0 || puts_off(plan, b);
         }
         ck_assert_int_eq(writers, blocks);
         ck_assert_int_eq(mode_of(&list->task[reduce], SS_SPACE_GRADS, k), SS_READ_WRITE);
@@ -795,7 +795,7 @@ static void check_weights(const struct ss_plan *plan)
         const int weights = p.task[SS_PART_WEIGHTS],
                   synced = plan->options.sync_stats > 1 && plan->block[b].layer[SS_PLACE_NORM] >= 0,
                   data = p.task[synced ? SS_PART_APPLY : SS_PART_DATA];
-        const int apart = plan->options.put_off_weights < 0 || synced || puts_off(plan, b);
+        const int apart = plan->options.defer_weight_grads < 0 || synced || puts_off(plan, b);
         ck_assert_int_eq(weights >= 0, apart && makes_weights(plan, b));
         if (weights < 0)
             continue;
@@ -873,18 +873,18 @@ static void check_with_options(const struct ss_graph *g)
             options.shards = 2 + b;
             check_plan(g, &options);
             options.no_overlap = 0;
-            options.put_off_weights = put_offs[(c + b) % 4];
+            options.defer_weight_grads = put_offs[(c + b) % 4];
             check_plan(g, &options);
             options.shards = 1;
             check_plan(g, &options);
-            options.put_off_weights = 0;
+            options.defer_weight_grads = 0;
             on_device(&options, (enum ss_dtype)b); /* each format once */
             check_plan(g, &options);
             options.no_overlap = 1;
             check_plan(g, &options);
             options.device_sums = 1;
             check_plan(g, &options);
-            options.put_off_weights = put_offs[(c + b) % 4];
+            options.defer_weight_grads = put_offs[(c + b) % 4];
             check_plan(g, &options);
             options.no_overlap = 0;
             check_plan(g, &options);
@@ -1099,7 +1099,7 @@ START_TEST(synced_models)
                     options.device_sums = 1;
                 }
                 check_synced(g, &options);
-                options.put_off_weights = small ? 5 : 1 << 16;
+                options.defer_weight_grads = small ? 5 : 1 << 16;
                 check_synced(g, &options);
             }
     ss_graph_destroy(g);
@@ -1276,7 +1276,7 @@ START_TEST(options_refused)
          "states of the optimizer"},
         {{.batch = 4, .bucket_mb = 1, .first_bucket_mb = 1, .slices = 1, .device = 1},
          "needs a channel block"},
-        {{.batch = 4, .bucket_mb = 1, .first_bucket_mb = 1, .slices = 1, .put_off_weights = -2},
+        {{.batch = 4, .bucket_mb = 1, .first_bucket_mb = 1, .slices = 1, .defer_weight_grads = -2},
          "weights of -2 blocks cannot be put off"},
         {{.batch = 4,
           .bucket_mb = 1,
@@ -1669,7 +1669,7 @@ START_TEST(unstored)
     for (int made = 0; made < 2; made++) {
         struct ss_plan_options options = defaults;
         struct ss_graph *g;
-        options.put_off_weights = cases[_i].put_off;
+        options.defer_weight_grads = cases[_i].put_off;
         options.sync_stats = cases[_i].sync_stats;
         options.makes_x = made ? makes_x : NULL;
         struct ss_plan *plan = lower_named("pre", &options, &g);
@@ -1718,7 +1718,7 @@ START_TEST(adds_on_store)
     for (int adds = 0; adds < 2; adds++) {
         struct ss_plan_options options = defaults;
         struct ss_graph *g;
-        options.put_off_weights = cases[_i].put_off;
+        options.defer_weight_grads = cases[_i].put_off;
         options.adds = adds ? makes_x : NULL;
         struct ss_plan *plan = lower_named("pre", &options, &g);
         check_adding(plan, adds ? cases[_i].names : "");

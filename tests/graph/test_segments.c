@@ -157,7 +157,7 @@ START_TEST(invariants)
         o.device_sums = (bits & 2) != 0;
         o.accumulate = bits & 4 ? 3 : 1;
         o.clipping = (bits & 8) != 0;
-        o.put_off_weights = bits & 8 ? 5 : 0;
+        o.defer_weight_grads = bits & 8 ? 5 : 0;
         o.bucket_mb = bits & 16 ? 0.01 : 0;
         o.sync_stats = bits & 32 && o.device_sums ? 2 : 0;
         o.shards = bits & 32 && bits & 4 && o.device_sums ? 2 : 0;

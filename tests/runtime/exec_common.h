@@ -130,7 +130,7 @@ struct setting {
     int behind;                        /* of it */
     int copy_parts;
     int stores; /* all activations */
-    int put_off_weights;
+    int defer_weight_grads;
     uint32_t frozen; /* which parameters are: about one in two, by this seed; 0: none */
     enum ss_replay_mode replay; /* GPU */
     double predicted_s;         /* likewise */
@@ -225,7 +225,7 @@ static inline void bind_plan(struct bound *b, const struct setting *s, struct ss
                                       .makes_x = s->stores ? NULL : ss_op_makes_x,
                                       .adds = s->stores ? NULL : ss_op_adds,
                                       .algo = (int)s->algo,
-                                      .put_off_weights = s->put_off_weights};
+                                      .defer_weight_grads = s->defer_weight_grads};
     if (runtime->lanes) {
         options.device = 1;
         options.nondeterministic = s->nondeterministic;

@@ -767,7 +767,7 @@ START_TEST(unstored_as_stored)
             s.spoils = 1;
             s.accumulate = 1 + (how == 1);
             s.lacks = 2 * (how == 2);
-            s.put_off_weights = how == 3 ? -1 : 0;
+            s.defer_weight_grads = how == 3 ? -1 : 0;
             bind_plan(&b, &s, runtime);
             for (int i = 0; i < b.plan->nblocks; i++)
                 unstored +=
@@ -803,7 +803,7 @@ START_TEST(weights_put_off)
     s.bucket_mb = 0.01;
     run[0] = train_in_order(&s, start_runtime(1, 1));
     for (int k = 1; k < 5; k++) {
-        s.put_off_weights = put_off[k];
+        s.defer_weight_grads = put_off[k];
         run[k] = train_in_order(&s, start_runtime(1, 1 + k % 2));
         ck_assert_uint_eq(run[k].hash, run[0].hash);
         ck_assert_int_le(run[k - 1].put_off, run[k].put_off);
@@ -827,7 +827,7 @@ START_TEST(frozen_weights)
     s.bucket_mb = 0.01;
     for (uint32_t seed = 1; seed <= SEEDS; seed++) {
         s.accumulate = 1 + seed % 2;
-        s.put_off_weights = put_off[seed % 3];
+        s.defer_weight_grads = put_off[seed % 3];
         s.frozen = seed;
         s.lr_factor = NULL;
         rates_of_frozen(&s, rates, sizeof rates);
@@ -848,7 +848,7 @@ static void check_short_batch(struct setting s)
     struct outcome small = run(&s, start_runtime(1, 1), 5, 0.02);
     s.batch = 6;
     s.lacks = 2;
-    s.put_off_weights = -1;
+    s.defer_weight_grads = -1;
     struct outcome lacking = run(&s, start_runtime(1, 1), 5, 0.02);
     check_close(&lacking, &small, 1e-5);
     s.slots = 2;

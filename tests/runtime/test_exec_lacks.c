@@ -67,7 +67,7 @@ START_TEST(runs)
         "--batch-size 2 "
         "--threads 1 "
         "--workers 1 --epochs 1 --cache packs --checkpoint-dir seen",
-        "starstep predict --pictures pictures/val/images --init seen --out out.csv --threads 1 "
+        "starstep predict --images pictures/val/images --init seen --out out.csv --threads 1 "
         "--workers 1",
         "starstep info --threads 1 --workers 1",
         "starstep doctor --device cpu --seconds 1",

@@ -38,7 +38,7 @@ tests_train_fail_submit_LDADD = $(starstep_LDADD)
 QUICK_TESTS += tests/train/test_quick_run.sh
 TESTS += tests/train/test_quick_run.sh tests/train/test_init.sh tests/train/test_train_cli.sh tests/train/test_bad_input.sh \
 	tests/train/test_outputs.sh tests/train/test_soak.sh tests/train/test_pictures_train.sh tests/train/test_own_folders.sh tests/train/test_normalise.sh tests/train/test_crop.sh tests/train/test_pictures_sizes.sh \
-	tests/train/test_guide_resnet.sh tests/train/test_guide_lines.sh tests/train/test_resume.sh tests/train/test_buckets_auto.sh tests/train/test_put_off_weights.sh \
+	tests/train/test_guide_resnet.sh tests/train/test_guide_lines.sh tests/train/test_resume.sh tests/train/test_buckets_auto.sh tests/train/test_defer_weight_grads.sh \
 	tests/train/test_checkpoint_dir.sh tests/train/test_model_file.sh tests/train/test_diverged.sh tests/train/test_failed_submit.sh \
 	tests/train/test_same_losses.sh tests/train/test_learning_rate.sh tests/train/test_recipes.sh \
 	tests/train/test_optimizers.sh tests/train/test_mixing.sh tests/train/test_accumulate.sh \

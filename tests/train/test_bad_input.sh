@@ -232,7 +232,7 @@ fi
 refused "plan of a bad width" '--width: "1,2" is not a list' "$STARSTEP" plan --width 1,2 --out "$work/plan"
 check "plan of a bad width leaves no file" test ! -e "$work/plan"
 refused "plan --out in a missing folder" "--out $work/nowhere/plan: cannot write" "$STARSTEP" plan --out "$work/nowhere/plan"
-refused "data without a verb" 'data: .*make, .*check.*? See starstep data --help' "$STARSTEP" data
+refused "data without a verb" 'data: no verb; give make, convert, fetch, check or pack' "$STARSTEP" data
 check "data without a verb: exit code" [ $code -eq 2 ]
 refused "data make without a data set" 'data make: name the data set: starstep data make' "$STARSTEP" data make
 check "data make without a data set: exit code" [ $code -eq 2 ]

@@ -38,7 +38,7 @@ given=$(sed -n 's/^Buckets: the same again with //p' "$work/out")
 check "how to have it again: $given" [ -n "$given" ]
 hash=$(value weights_hash) buckets=$(value buckets)
 check "in the log" [ "$(value bucket_mb)" = "$(sed -n 's/--bucket-mb \([^ ]*\).*/\1/p' <<<"$given")" ]
-check "and what is put off" [ "$(value put_off_weights)" = "$(sed -n 's/.*--put-off-weights \([^ ]*\).*/\1/p' <<<"$given")" ]
+check "and what is put off" [ "$(value defer_weight_grads)" = "$(sed -n 's/.*--defer-weight-grads \([^ ]*\).*/\1/p' <<<"$given")" ]
 read -r -a words <<<"$given"
 starts "the printed values" "$MPIEXEC" -n 2 "$STARSTEP" "${train[@]}" "${words[@]}" --log-json "$work/log" \
     --dropout 0.3
@@ -46,8 +46,8 @@ check "the same number of buckets: $buckets" [ "$(value buckets)" = "$buckets" ]
 check "the same bits" [ "$(value weights_hash)" = "$hash" ]
 
 # What is put off is chosen, too, unless it is given.
-starts "auto with weights put off" "$MPIEXEC" -n 2 "$STARSTEP" "${train[@]}" --bucket-mb auto --put-off-weights 5
-check "it stays" grep -q '^Buckets: the same again with .* --put-off-weights 5' "$work/out"
+starts "auto with weights put off" "$MPIEXEC" -n 2 "$STARSTEP" "${train[@]}" --bucket-mb auto --defer-weight-grads 5
+check "it stays" grep -q '^Buckets: the same again with .* --defer-weight-grads 5' "$work/out"
 
 # The order of sums changes no bits of two ranks, whose additions have one order.
 starts "in order" "$MPIEXEC" -n 2 "$STARSTEP" "${train[@]}" --bucket-mb 0.01 --log-json "$work/log"

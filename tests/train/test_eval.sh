@@ -22,7 +22,7 @@ figures() {
 }
 # predicted DIR: the same of what `predict` says of its pictures, whose folder is their class
 predicted() {
-    "$STARSTEP" predict --pictures "$1/val" --init "$work/run" --out "$work/table.csv" >/dev/null 2>&1
+    "$STARSTEP" predict --images "$1/val" --init "$work/run" --out "$work/table.csv" >/dev/null 2>&1
     awk -F, 'NR == 1 { for (i = 4; i <= NF; i++) column[$i] = i; next }
         { split($1, path, "/"); loss -= log($(column[path[1]])); correct += $2 == path[1]; n++ }
         END { printf "%.4f %d %d\n", loss / n, correct, n }' "$work/table.csv"

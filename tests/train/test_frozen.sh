@@ -63,8 +63,8 @@ kept "all but norms and biases" "c1.weight c2.weight c3.weight c4.weight fc.weig
 kept "the end" "fc.weight fc.bias n4.bias"
 kept "all but the end" "${all[*]:0:12}"
 kept "averages" "$middle n4.weight" --ema-decay 0.9 --optimizer adam --base-lr 0.001
-kept "micro-steps" "$middle n4.weight" --accumulate 2 --put-off-weights 3
-kept "norms of each parameter" "$middle n4.weight" --optimizer lars --put-off-weights -1
+kept "micro-steps" "$middle n4.weight" --accumulate 2 --defer-weight-grads 3
+kept "norms of each parameter" "$middle n4.weight" --optimizer lars --defer-weight-grads -1
 if [ "$device" = cpu ] && have_ranks; then
     ranks=2
     kept "2 ranks" "$middle n4.weight" --bucket-mb 0.01

@@ -98,7 +98,7 @@ no "words of --no-decay" '--no-decay: "fc" is not bn or bias' --no-decay bn,fc
 no "a pattern of nothing" '--lr-factor: gn\..* fits no parameter of resnet50' --lr-factor 'gn.*=2'
 no "no factor" '--lr-factor: "fc.\*" is not PATTERN=F' --lr-factor 'fc.*'
 no "trust of sgd" '--optimizer sgd has no --trust' --trust 0.1
-no "another optimizer" '--optimizer: "sdg" is not sgd, adam, adamw, lars or lamb' --optimizer sdg
+no "another optimizer" '--optimizer: "sdg" is not sgd, adam, adamw, lamb or lars' --optimizer sdg
 if [ "$counts" != 1 ]; then
     for with in "--optimizer lars" "--optimizer lamb"; do
         # shellcheck disable=SC2086

@@ -1,5 +1,5 @@
-/* test_options.c: what is said of options of other programs (struct ss_option_elsewhere); the limits of ours; which
- * parameters --no-decay and --lr-factor mean; optimizers by their options. */
+/* test_options.c: options of other programs, by their aliases and messages; help; limits; which parameters --no-decay
+ * and --lr-factor select; optimizers by their options. */
 #include "core/log.h"
 #include "graphs/models.h"
 #include "optim/parameter_groups.h"
@@ -26,7 +26,7 @@ START_TEST(names)
         for (const char *at = e->here; (at = strstr(at, "--")); at += 2, named++) {
             char name[64];
             snprintf(name, sizeof name, "%.*s",
-                     (int)(2 + strspn(at + 2, "abcdefghijklmnopqrstuvwxyz-")), at);
+                     (int)(2 + strspn(at + 2, "abcdefghijklmnopqrstuvwxyz0123456789-")), at);
             ck_assert_msg(ss_option_find(sets, name) != NULL, "%s: no option %s", e->name, name);
         }
     }
@@ -35,14 +35,99 @@ START_TEST(names)
 }
 END_TEST
 
+/* Each alias, and each former name, is one option's. */
+START_TEST(aliases)
+{
+    const struct ss_option_set sets[] = {all_rows(), {0}};
+    struct ss_option_row r = {.set = sets};
+    int n = 0;
+    while (ss_option_next(&r)) {
+        char text[256], *rest = text;
+        snprintf(text, sizeof text, "%s %s", r.option->aliases ? r.option->aliases : "",
+                 r.option->former ? r.option->former : "");
+        for (const char *name; (name = strsep(&rest, " "));)
+            if (*name) {
+                ck_assert_msg(ss_option_find(sets, name) == r.option, "%s", name);
+                n++;
+            }
+    }
+    ck_assert_int_gt(n, 40);
+}
+END_TEST
+
+/* What people type who know PyTorch's examples, torchvision's references, timm, Transformers or Lightning. */
+static const struct {
+    const char *words[2], *name, *value;
+} of_scripts[] = {
+    {{"--lr", "0.1"}, "--base-lr", "0.1"},
+    {{"--learning_rate=0.5", NULL}, "--base-lr", "0.5"},
+    {{"--wd", "0"}, "--weight-decay", "0"},
+    {{"-a", "resnet18"}, "--model", "resnet18"},
+    {{"-b", "64"}, "--batch-size", "64"},
+    {{"-j4", NULL}, "--workers", "4"},
+    {{"--num_workers", "3"}, "--workers", "3"},
+    {{"--opt", "adamw"}, "--optimizer", "adamw"},
+    {{"--sched", "cosine"}, "--schedule", "cosine"},
+    {{"--gradient-accumulation-steps", "8"}, "--accumulate", "8"},
+    {{"--grad-accum-steps", "2"}, "--accumulate", "2"},
+    {{"--model-ema-decay", "0.99"}, "--ema-decay", "0.99"},
+    {{"--smoothing", "0.5"}, "--label-smoothing", "0.5"},
+    {{"--dry-run", NULL}, "--check", "1"},
+    {{"--config", "x.json"}, "--recipe", "x.json"},
+    {{"--amp", "bfloat16"}, "--precision", "bf16"},
+    {{"--precision", "16-mixed"}, "--precision", "fp16"},
+    {{"--mixed_precision", "no"}, "--precision", "fp32"},
+    {{"--max_epochs", "7"}, "--epochs", "7"},
+    {{"--clip-grad", "5"}, "--clip-norm", "5"},
+    {{"--put-off-weights", "3"}, "--defer-weight-grads", "3"},
+};
+
+START_TEST(scripts)
+{
+    const struct ss_option_set sets[] = {all_rows(), {0}};
+    char train[] = "train", word[2][64], text[SS_OPTION_TEXT_ROOM];
+    char *words[] = {train, word[0], word[1]};
+    int n = 1;
+    for (; n < 3 && of_scripts[_i].words[n - 1]; n++)
+        snprintf(words[n], sizeof word[0], "%s", of_scripts[_i].words[n - 1]);
+    ss_log_set_quiet(1);
+    ck_assert_int_eq(ss_options_command("", sets, n, words), -1);
+    ck_assert_str_eq(ss_option_text(ss_option_find(sets, of_scripts[_i].name), &values, text),
+                     of_scripts[_i].value);
+}
+END_TEST
+
+/* Help on one screen: 25 options, one line each; and nobody has to know what -1 means. */
+START_TEST(help)
+{
+    const struct ss_option_set sets[] = {all_rows(), {0}};
+    char *out = NULL, *rest;
+    size_t bytes = 0, lines = 0, options = 0;
+    for (int all = 0; all <= 1; all++) {
+        FILE *f = open_memstream(&out, &bytes);
+        ck_assert_ptr_nonnull(f);
+        values = ss_train_defaults();
+        ss_options_print(f, sets, "train", all ? SS_HELP_ALL : SS_HELP_COMMON);
+        fclose(f);
+        ck_assert_ptr_null(strstr(out, "(default: -1)"));
+        rest = out;
+        for (const char *line; !all && (line = strsep(&rest, "\n")); lines++) {
+            options += !strncmp(line, "  --", 4);
+            ck_assert_msg(strlen(line) <= 100 && strncmp(line, "     ", 5) != 0, "%s", line);
+        }
+        free(out);
+    }
+    ck_assert_uint_eq(options, 25);
+    ck_assert_uint_le(lines, 48);
+}
+END_TEST
+
 static const struct {
     const char *word, *says;
 } of_others[] = {
-    {"--lr", "train: unknown option --lr: it is --base-lr here"},
-    {"--lr=0.1", "it is --base-lr here"},
-    {"--amp", "it is --precision bf16 here"},
-    {"--num-workers", "it is --workers here"},
-    {"--num_workers=4", "unknown option --num_workers: it is --workers here"},
+    {"--fp16", "train: unknown option --fp16: use --precision fp16"},
+    {"--amp", "train: --amp needs a value (fp32|bf16|fp16)"},
+    {"--opt_betas=0.9", "unknown option --opt_betas: use --beta1 and --beta2"},
     {"--gpus", "starstep launch -n 4 train"},
     {"--nproc_per_node=4", "starstep launch"},
     {"--lr-of-other-kinds", "unknown option --lr-of-other-kinds; see starstep train --help"},
@@ -105,7 +190,7 @@ static const struct {
     {"--scale-interval", 2000, 1, 1 << 30},
     {"--first-bucket-mb", 0, 0, 1e6},
     {"--last-bucket-mb", 0, 0, 1e6},
-    {"--put-off-weights", 0, -1, 65536},
+    {"--defer-weight-grads", 0, -1, 65536},
     {"--nccl-ctas", 0, 0, 64},
     {"--timeout", 60, 1, 86400},
     {"--gpu", -1, -1, 1024},
@@ -250,9 +335,9 @@ START_TEST(optimizers)
         "adam 5: --beta1 0.9 --beta2 0.999 --eps 1e-08 --weight-decay 0: exp_avg exp_avg_sq ema",
         "adamw 6: --beta1 0.9 --beta2 0.999 --eps 1e-08 --weight-decay 0.01: exp_avg exp_avg_sq "
         "ema",
-        "lars 4: --momentum 0.9 --weight-decay 0.0001 --trust 0.001: momentum_buffer ema",
         "lamb 7: --beta1 0.9 --beta2 0.999 --eps 1e-06 --weight-decay 0.01: exp_avg exp_avg_sq "
-        "ema"};
+        "ema",
+        "lars 4: --momentum 0.9 --weight-decay 0.0001 --trust 0.001: momentum_buffer ema"};
     size_t n = 0;
     for (; ss_optim_classes[n]; n++) {
         const struct ss_optim_class *c = ss_optim_classes[n];
@@ -293,7 +378,7 @@ START_TEST(optimizers)
     struct ss_optim none;
     ck_assert_int_eq(ss_optim_find("sgdm", &none), SS_ERR_INVALID);
     ck_assert_str_eq(ss_log_last_error(),
-                     "--optimizer: \"sgdm\" is not sgd, adam, adamw, lars or lamb");
+                     "--optimizer: \"sgdm\" is not sgd, adam, adamw, lamb or lars");
 }
 END_TEST
 
@@ -336,6 +421,9 @@ int main(void)
     Suite *suite = suite_create("options");
     TCase *tc = tcase_create("of others");
     tcase_add_test(tc, names);
+    tcase_add_test(tc, aliases);
+    tcase_add_loop_test(tc, scripts, 0, sizeof of_scripts / sizeof *of_scripts);
+    tcase_add_test(tc, help);
     tcase_add_loop_test(tc, said, 0, sizeof of_others / sizeof *of_others);
     tcase_add_loop_test(tc, limits, 0, sizeof golden / sizeof *golden);
     tcase_add_test(tc, groups);

@@ -29,7 +29,7 @@ starts "a run" "$STARSTEP" train --model resnet18 --width 8,8,16,16 --data-dir "
 starts "eval" "$STARSTEP" eval --data-dir "$data" --init "$run"
 read -r right count loss <<<"$(figures)"
 
-predict=("$STARSTEP" predict --pictures "$data/val" --init "$run")
+predict=("$STARSTEP" predict --images "$data/val" --init "$run")
 starts "predict" "${predict[@]}" --out "$work/all.csv"
 check "it says so" grep -q "^$work/all.csv: $count pictures of $data/val$" "$work/out"
 check "all pictures, in order, probabilities that add up, $right of $count right and a loss of $loss as eval says" \
@@ -51,8 +51,8 @@ mkdir -p "$work/odd/a b/deep"
 cp "$one" "$work/odd/a b/deep/x,y \"z\".JPG"
 cp "$one" "$work/odd/plain.jpeg"
 echo "not a picture" >"$work/odd/notes.txt"
-starts "one file" "$STARSTEP" predict --pictures "$one" --init "$run" --out "$work/one.csv"
-starts "odd names" "$STARSTEP" predict --pictures "$work/odd" --init "$run" --out "$work/odd.csv"
+starts "one file" "$STARSTEP" predict --images "$one" --init "$run" --out "$work/one.csv"
+starts "odd names" "$STARSTEP" predict --images "$work/odd" --init "$run" --out "$work/odd.csv"
 check "odd names" table "$work/odd.csv" names plain.jpeg 'a b/deep/x,y "z".JPG'
 check "the same picture has the same class" table "$work/odd.csv" equal
 
@@ -63,7 +63,7 @@ starts "CIFAR: a run" "$STARSTEP" train --width 8,8,16,16 --data-dir "$work/data
 starts "CIFAR: eval" "$STARSTEP" eval --data-dir "$work/data" --init "$work/cifar"
 read -r right count loss <<<"$(figures)"
 "$PYTHON" "${srcdir:-.}/tests/train/predict_table.py" "$work/data/test.bin" png "$work/png"
-starts "CIFAR: predict PNG files" "$STARSTEP" predict --pictures "$work/png" --init "$work/cifar" --out "$work/cifar.csv"
+starts "CIFAR: predict PNG files" "$STARSTEP" predict --images "$work/png" --init "$work/cifar" --out "$work/cifar.csv"
 check "CIFAR: $right of $count right and a loss of $loss as eval says" table "$work/cifar.csv" right "$right" "$count" "$loss"
 
 # Names of classes lie beside the data; a file of other length is none.
@@ -71,7 +71,7 @@ names() { # LINES: what the first predicted class is called then, with n for its
     seq -f 'class %g' "$1" >"$work/data/fine_label_names.txt"
     "$STARSTEP" train --width 8,8,16,16 --data-dir "$work/data" --batch-size 20 --epochs 1 --max-steps 1 --threads 1 \
         --checkpoint-dir "$work/names" --overwrite >/dev/null || return
-    "$STARSTEP" predict --pictures "$work/png" --init "$work/names" --top 1 | sed -n '2{s/^[^,]*,\([^,]*\),.*/\1/;s/[0-9][0-9]*$/n/;p}'
+    "$STARSTEP" predict --images "$work/png" --init "$work/names" --top 1 | sed -n '2{s/^[^,]*,\([^,]*\),.*/\1/;s/[0-9][0-9]*$/n/;p}'
 }
 check "CIFAR: names of classes" [ "$(names 100)" = "class n" ]
 check "CIFAR: 99 names are none of 100 classes" [ "$(names 99)" = n ]
@@ -79,7 +79,7 @@ check "CIFAR: 99 names are none of 100 classes" [ "$(names 99)" = n ]
 # Weights alone, with a model file: prepared as ImageNet's, which this run's are, at the model's size.
 mkdir "$work/alone"
 cp "$run/latest/model.safetensors" "$run/latest/model.json" "$work/alone"
-run "$STARSTEP" predict --pictures "$data/val" --init "$work/alone" --out "$work/alone.csv"
+run "$STARSTEP" predict --images "$data/val" --init "$work/alone" --out "$work/alone.csv"
 check "no description of images: it says so" grep -q "no $work/alone/data.json: pictures are prepared as ImageNet's" "$work/err"
 check "the same probabilities, classes by number" table "$work/alone.csv" numbered "$work/all.csv"
 
@@ -87,17 +87,17 @@ check "the same probabilities, classes by number" table "$work/alone.csv" number
 cp -r "$data/val" "$work/bad"
 bad=$(find "$work/bad" -name '*.JPEG' | sort | sed -n 3p)
 echo "no picture" >"$bad"
-refused "a corrupt file" "${bad##*/}" "$STARSTEP" predict --pictures "$work/bad" --init "$run" --out "$work/bad.csv"
+refused "a corrupt file" "${bad##*/}" "$STARSTEP" predict --images "$work/bad" --init "$run" --out "$work/bad.csv"
 check "and no table" [ -z "$(find "$work" -name 'bad.csv*')" ]
-run "$STARSTEP" predict --pictures "$work/bad" --init "$run" --skip-corrupt --out "$work/bad.csv"
+run "$STARSTEP" predict --images "$work/bad" --init "$run" --skip-corrupt --out "$work/bad.csv"
 check "a corrupt file, skipped: named" grep -q "${bad##*/}.*; skipped" "$work/err"
 check "its row is empty, the others are as before" table "$work/bad.csv" without "${bad#"$work/bad/"}" "$work/all.csv"
 
-refused "no folder" "predict: --pictures is missing" "$STARSTEP" predict --init "$run"
-refused "no weights" "predict: --init is missing" "$STARSTEP" predict --pictures "$data/val"
-refused "no pictures" "$work/none" "$STARSTEP" predict --pictures "$work/none" --init "$run"
+refused "no folder" "predict: --images is missing" "$STARSTEP" predict --init "$run"
+refused "no weights" "predict: --init is missing" "$STARSTEP" predict --images "$data/val"
+refused "no pictures" "$work/none" "$STARSTEP" predict --images "$work/none" --init "$run"
 mkdir "$work/empty"
-refused "an empty folder" "$work/empty" "$STARSTEP" predict --pictures "$work/empty" --init "$run"
+refused "an empty folder" "$work/empty" "$STARSTEP" predict --images "$work/empty" --init "$run"
 refused "more classes than there are" "top 6: the model has 5 classes" "${predict[@]}" --top 6
 refused "a table that cannot be written" "nowhere/t.csv" "${predict[@]}" --out "$work/nowhere/t.csv"
 refused "an option of train" "predict: takes no --epochs" "${predict[@]}" --epochs 3
@@ -115,7 +115,7 @@ struct.pack_into("<f", data, 8 + length + begin + 4 * index, value)
 open(path, "wb").write(data)
 END
         refused "class $class is $value" "the model's values are not finite" \
-            "$STARSTEP" predict --pictures "$data/val" --init "$work/value" --out "$work/value.csv"
+            "$STARSTEP" predict --images "$data/val" --init "$work/value" --out "$work/value.csv"
         check "class $class is $value: no table" [ ! -e "$work/value.csv" ]
     done
 done
@@ -127,6 +127,6 @@ for damage in 's/"format":"starstep-data"/"format":"other"/;"format" is not' 's/
     sh "${srcdir:-.}/tests/json_lines.sh" "$run/latest/data.json" >"$work/damaged/data.json"
     sed -i "${damage%%;*}" "$work/damaged/data.json"
     refused "damaged: ${damage#*;}" "damaged/data.json: ${damage#*;}" \
-        "$STARSTEP" predict --pictures "$data/val" --init "$work/damaged"
+        "$STARSTEP" predict --images "$data/val" --init "$work/damaged"
 done
 finish

@@ -198,7 +198,7 @@ no() {
 }
 no auto "another seed" '/training.safetensors: --seed was 1 and is now 2' --seed 2
 no auto "another momentum" '/training.safetensors: --momentum was 0.9 and is now 0.8;.*--init .*/latest/model.safetensors' --momentum 0.8
-no auto "another optimizer" '--optimizer: "sdg" is not sgd, adam, adamw, lars or lamb' --optimizer sdg
+no auto "another optimizer" '--optimizer: "sdg" is not sgd, adam, adamw, lamb or lars' --optimizer sdg
 no auto "adamw goes on with sgd" 'training.safetensors: --optimizer was sgd and is now adamw' --optimizer adamw
 no auto "an option of another optimizer" '--optimizer adamw has no --momentum; leave it out' --optimizer adamw --momentum 0.9
 no auto "no augmentation" '/training.safetensors: --no-augment was not given and is now given' --no-augment

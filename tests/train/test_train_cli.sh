@@ -169,19 +169,24 @@ for line in 'starstep [0-9]' 'runtime: *StarPU' 'kernels: *oneDNN' 'mpi: ' 'devi
     'models: *wideresnet' 'rank 0 of 1 on' '  compute: ' '  service: '; do
     check "info: $line" grep -q "^$line" "$work/out"
 done
-starts "--version" "$STARSTEP" --version
-check "--version" grep -qx 'starstep [0-9][0-9.]*' "$work/out"
+for option in --version -V; do
+    starts "$option" "$STARSTEP" $option
+    check "$option" grep -qx 'starstep [0-9][0-9.]*' "$work/out"
+done
+starts "help train" "$STARSTEP" help train
+check "help train" diff "$work/out" <("$STARSTEP" train --help)
+starts "names of other scripts" "${train[@]}" --lr 0.02 -b 16 -j 1 --max-epochs 1 --opt sgd --sched cosine && ok "names of other scripts"
 for command in "" train eval plan info data "data make" "data convert" "data fetch" "data check"; do
     # shellcheck disable=SC2086 # words
     starts "$command --help" "$STARSTEP" $command --help
     check "${command:-starstep} --help" grep -q '^usage: ' "$work/out"
 done
-# Every option of the issue is in train's help.
-"$STARSTEP" train --help >"$work/out"
+# Options that scripts rely on are in train's help.
+"$STARSTEP" train --help all >"$work/out"
 for option in model width data-dir batch-size per-rank-batch-size epochs max-steps base-lr momentum \
     weight-decay lr-step lr-gamma target-accuracy patience bucket-mb first-bucket-mb workers seed \
     no-shuffle no-augment dropout init checkpoint-dir log-json device precision; do
-    grep -q "^  --$option " "$work/out" || fail "train --help lacks --$option"
+    grep -q "^  --$option " "$work/out" || fail "train --help does not have --$option"
 done
 
 # usage WHAT PATTERN ARGUMENT...: exit code 2

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# --put-off-weights: when weights' gradients are made changes no bit of the weights, on one rank and on two, with
+# --defer-weight-grads: when weights' gradients are made changes no bit of the weights, on one rank and on two, with
 # all that changes what backward does; and their order is the one that was asked for.
 #
 # Environment: as common.sh; PARITY_COMPARE (default tests/parity/parity_compare).
@@ -27,7 +27,7 @@ alike() {
     local put_off
     trains first "$@"
     for put_off in 5 100 -1; do
-        trains again "$@" --put-off-weights $put_off
+        trains again "$@" --defer-weight-grads $put_off
         check "$*, $put_off put off: the same bits" same_bits first again
     done
 }
@@ -48,7 +48,7 @@ if have_ranks; then
 fi
 
 # The plan: backward of all, then weights from the first block on, sums in between.
-starts "plan" "$STARSTEP" plan "${narrow[@]}" --put-off-weights 2 --bucket-mb 0.0001 --first-bucket-mb 0.0001
+starts "plan" "$STARSTEP" plan "${narrow[@]}" --defer-weight-grads 2 --bucket-mb 0.0001 --first-bucket-mb 0.0001
 sed -nE 's/^ *[0-9]+ backward +[0-9]+  (bwd( weights)? [^ ]+).*/\1/p' "$work/out" | tail -n 3 >"$work/last"
 check "the two first blocks' weights come last" diff "$work/last" - <<END
 bwd input_block.cbr.0
@@ -56,10 +56,10 @@ bwd weights input_block.cbr.0
 bwd weights block1.layer1.cbr.0
 END
 # A run's tasks are the plan's.
-trains order 1 "${narrow[@]}" --put-off-weights 2 --bucket-mb 0.0001 --first-bucket-mb 0.0001 --max-steps 1 --trace "$work/trace"
-starts "its plan" "$STARSTEP" plan "${narrow[@]}" --batch-size 16 --put-off-weights 2 --bucket-mb 0.0001 --first-bucket-mb 0.0001
+trains order 1 "${narrow[@]}" --defer-weight-grads 2 --bucket-mb 0.0001 --first-bucket-mb 0.0001 --max-steps 1 --trace "$work/trace"
+starts "its plan" "$STARSTEP" plan "${narrow[@]}" --batch-size 16 --defer-weight-grads 2 --bucket-mb 0.0001 --first-bucket-mb 0.0001
 sed -nE 's/^ *[0-9]+ backward +[0-9]+  (bwd( weights)? [^ ]+).*/\1/p' "$work/out" >"$work/planned"
 sed -nE 's/^\{"task":.*"name":"(bwd [^"]*)","kind":"backward".*/\1/p' "$work/trace/rank-0000.jsonl" >"$work/traced"
 check "a run has the plan's order" diff "$work/planned" "$work/traced"
-refused "less than -1" '--put-off-weights' "$STARSTEP" plan --put-off-weights -2
+refused "less than -1" '--defer-weight-grads' "$STARSTEP" plan --defer-weight-grads -2
 finish

@@ -1,0 +1,148 @@
+/* option_help.c: help texts from option tables (interface in options.h). */
+#include "core/options.h"
+
+#include <string.h>
+
+enum { HELP_AT = 30, COLUMNS = 100 };
+
+static const char *heading(const struct ss_option_row *r)
+{
+    const struct ss_option_heading *h = r->set->headings;
+    while (h && h->bits && !(h->bits & r->option->group))
+        h++;
+    return h && h->text ? h->text : "Options";
+}
+
+/* As --help prints it, or NULL. */
+static const char *default_of(const struct ss_option_row *r, char *text, size_t room)
+{
+    const struct ss_option *o = r->option;
+    const char *described =
+        r->set->describe_default ? r->set->describe_default(o, text, room) : NULL;
+    if (described || o->default_)
+        return described ? described : *o->default_ ? o->default_ : NULL;
+    if (o->type == SS_OPT_FLAG ||
+        (o->type == SS_OPT_TEXT &&
+         !*(const char *const *)(const void *)((const char *)r->set->values + o->offset)))
+        return NULL;
+    return ss_option_text(o, r->set->values, text);
+}
+
+/* Words of `text`, behind `at` columns; lines are indented. Returns the column behind it. */
+static int print_wrapped(FILE *out, int at, const char *text)
+{
+    while (*text) {
+        const int length = (int)strcspn(text, " ");
+        if (at > HELP_AT && at + 1 + length > COLUMNS) {
+            fprintf(out, "\n%*s", HELP_AT, "");
+            at = HELP_AT;
+        }
+        at += fprintf(out, "%s%.*s", at > HELP_AT ? " " : "", length, text);
+        text += length;
+        text += strspn(text, " ");
+    }
+    return at;
+}
+
+static void print_row(FILE *out, const struct ss_option_row *r, int aliases)
+{
+    char argument[SS_OPTION_ARGUMENT_ROOM], text[SS_OPTION_ARGUMENT_ROOM], more[256];
+    const struct ss_option *o = r->option;
+    const char *arg = ss_option_argument(o, argument), *shown = default_of(r, text, sizeof text);
+    const int n = fprintf(out, "  %s%s%s", o->name, arg ? " " : "", arg ? arg : "");
+    const int fits = n + 2 <= HELP_AT;
+    fprintf(out, "%s%*s", fits ? "" : "\n", fits ? HELP_AT - n : HELP_AT, "");
+    int at = print_wrapped(out, HELP_AT, o->help);
+    if (shown) {
+        snprintf(more, sizeof more, "(default: %s)", shown);
+        at = print_wrapped(out, at, more);
+    }
+    if (aliases && o->aliases) {
+        snprintf(more, sizeof more, "[also %s]", o->aliases);
+        print_wrapped(out, at, more);
+    }
+    fputc('\n', out);
+}
+
+static void print_list(FILE *out, const struct ss_option_set *set,
+                       const struct ss_option_heading *list)
+{
+    fprintf(out, "\n%s:\n", list->text);
+    int at = 0;
+    for (const struct ss_option *o = set->rows; o->name; o++) {
+        if (!(o->marks & list->bits))
+            continue;
+        if (at && at + 1 + (int)strlen(o->name) > COLUMNS) {
+            fputc('\n', out);
+            at = 0;
+        }
+        at += fprintf(out, "%s%s", at ? " " : "  ", o->name);
+    }
+    fputc('\n', out);
+}
+
+/* A set in which nothing is common is shown whole. */
+static int has_common(const struct ss_option_set *set)
+{
+    for (const struct ss_option *o = set->rows; o->name; o++)
+        if (o->common && (!set->groups || o->group & set->groups))
+            return 1;
+    return 0;
+}
+
+static void print_rows(FILE *out, const struct ss_option_set *sets, const char *command,
+                       enum ss_options_help what)
+{
+    const char *last = NULL;
+    int hidden = 0, all = 0;
+    struct ss_option_row r = {.set = sets};
+    while (ss_option_next(&r)) {
+        all++;
+        const int whole = what == SS_HELP_ALL || !has_common(r.set);
+        if (!whole && !r.option->common) {
+            hidden++;
+            continue;
+        }
+        if (!last || strcmp(heading(&r), last) != 0)
+            fprintf(out, "\n%s:\n", heading(&r));
+        last = heading(&r);
+        print_row(out, &r, whole);
+    }
+    if (hidden)
+        fprintf(out, "\nstarstep %s --help all lists all %d options and their aliases.\n", command,
+                all);
+}
+
+/* name, argument, heading, default, aliases, lists and help, separated by tabs; "-": none. */
+static void print_table(FILE *out, const struct ss_option_set *sets)
+{
+    char argument[SS_OPTION_ARGUMENT_ROOM], text[SS_OPTION_ARGUMENT_ROOM];
+    struct ss_option_row r = {.set = sets};
+    while (ss_option_next(&r)) {
+        const struct ss_option *o = r.option;
+        const char *arg = ss_option_argument(o, argument),
+                   *shown = default_of(&r, text, sizeof text);
+        fprintf(out, "%s\t%s\t%s\t%s\t%s\t", o->name, arg ? arg : "-", heading(&r),
+                shown ? shown : "-", o->aliases ? o->aliases : "-");
+        const char *between = "";
+        for (const struct ss_option_heading *l = r.set->lists; l && l->bits; l++)
+            if (o->marks & l->bits) {
+                fprintf(out, "%s%s", between, l->text);
+                between = ";";
+            }
+        fprintf(out, "%s\t%s\n", *between ? "" : "-", o->help);
+    }
+}
+
+void ss_options_print(FILE *out, const struct ss_option_set *sets, const char *command,
+                      enum ss_options_help what)
+{
+    if (what == SS_HELP_TABLE) {
+        print_table(out, sets);
+        return;
+    }
+    print_rows(out, sets, command, what);
+    for (const struct ss_option_set *set = sets; what == SS_HELP_ALL && set->rows; set++)
+        for (const struct ss_option_heading *list = set->lists; list && list->bits; list++)
+            print_list(out, set, list);
+}
