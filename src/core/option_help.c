@@ -1,4 +1,5 @@
-/* option_help.c: help texts from option tables (interface in options.h). */
+/* option_help.c: help texts from option tables, and command lines that may ask for them (interface in
+ * options.h). */
 #include "core/options.h"
 
 #include <string.h>
@@ -145,4 +146,34 @@ void ss_options_print(FILE *out, const struct ss_option_set *sets, const char *c
     for (const struct ss_option_set *set = sets; what == SS_HELP_ALL && set->rows; set++)
         for (const struct ss_option_heading *list = set->lists; list && list->bits; list++)
             print_list(out, set, list);
+}
+
+static int asks_help(int argc, char **argv, enum ss_options_help *what)
+{
+    *what = SS_HELP_COMMON;
+    for (int i = 1; i < argc; i++) {
+        if (!ss_options_is_help(argv[i]))
+            continue;
+        const char *more = i + 1 < argc ? argv[i + 1] : "";
+        if (!strcmp(more, "all"))
+            *what = SS_HELP_ALL;
+        if (!strcmp(more, "table"))
+            *what = SS_HELP_TABLE;
+        return 1;
+    }
+    return 0;
+}
+
+int ss_options_command(const char *usage, const struct ss_option_set *sets, int argc, char **argv)
+{
+    enum ss_options_help what;
+    for (const struct ss_option_set *set = sets; set->rows; set++)
+        ss_options_default(set->rows, set->values);
+    if (asks_help(argc, argv, &what)) {
+        if (what != SS_HELP_TABLE)
+            fputs(usage, stdout);
+        ss_options_print(stdout, sets, argv[0], what);
+        return 0;
+    }
+    return ss_options_parse(sets, argc, argv) == SS_OK ? -1 : 2;
 }

@@ -107,7 +107,7 @@ refused "report of nothing" 'no samples' "$STARSTEP" monitor report "$work/data"
 refused "report of no folder" 'nowhere: No such file' "$STARSTEP" monitor report "$work/nowhere"
 refused "picture to nowhere" 'nowhere/x.svg.*cannot create' "$STARSTEP" monitor report "$work/killed" --svg "$work/nowhere/x.svg"
 refused "no folder named" 'monitor report: which folder' "$STARSTEP" monitor report
-refused "no --out" 'where to? starstep monitor --out' "$STARSTEP" monitor
+refused "no --out" 'no output folder; give it with --out DIR' "$STARSTEP" monitor
 refused "no such process" '\-\-pid: there is no process 1073741824' "$STARSTEP" monitor --out "$work/none" --pid 1073741824
 refused "interval 0" '\-\-interval: 0 is out of range' "$STARSTEP" monitor --out "$work/none" --interval 0
 refused "out is a file" 'is not a folder' "$STARSTEP" monitor --out "$work/curves.svg"

@@ -69,5 +69,5 @@ refused "BatchNorm of one value" '--no-drop-last: .* one image, and BatchNorm in
 refused "BatchNorm of one value, checked" 'one image, and BatchNorm in last' "$STARSTEP" "${one[@]}" --batch-size 10 --no-drop-last --check
 starts "without the last batch" "$STARSTEP" "${one[@]}" --batch-size 10
 refused "micro-steps" '--no-drop-last with --accumulate 2' "$STARSTEP" "${last[@]}" --accumulate 2
-refused "PyTorch's name" '--drop-last.*it is the default here; --no-drop-last' "$STARSTEP" "${last[@]}" --drop-last
+refused "PyTorch's name" '--drop-last: it is the default; --no-drop-last' "$STARSTEP" "${last[@]}" --drop-last
 finish
