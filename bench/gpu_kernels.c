@@ -6,7 +6,7 @@
  * compute lane run them: the same functions, a task of each kind once. Between two runs L2 is
  * emptied. Times are by CUDA's events, medians: of the task as a whole, then of each function of the
  * kernels' table that it calls; a task less its functions is what events and gaps cost. Bytes and
- * operations are those that src/kernels/tally notes of the same calls, and the prediction is
+ * operations are those that src/kernels/cost_model notes of the same calls, and the prediction is
  * `starstep plan --roofline`'s, with nothing of other tasks in L2. SIGTERM ends it with the sums of what
  * was timed. */
 #include "bench/gpu_timed.h"
@@ -102,7 +102,7 @@ static void call_ends(void *arg, const char *name)
     b->at++;
 }
 
-static void noted_begins(void *arg, const char *name)
+static void kernel_begins(void *arg, const char *name)
 {
     struct bench *b = arg;
     if (b->at < MOST_CALLS)
@@ -114,7 +114,7 @@ static void noted_ends(void *arg, const char *name)
     struct bench *b = arg;
     int count;
     (void)name;
-    const struct ss_tally_launch *launch = ss_tally_take(b->device[TALLY], &count);
+    const struct ss_cost_launch *launch = ss_cost_take(b->device[TALLY], &count);
     for (int i = 0; i < count && b->at < MOST_CALLS; i++)
         ss_roofline_count(&b->roofline, &b->l2, &launch[i], &b->now->call[b->at].work);
     b->at++;
@@ -540,11 +540,11 @@ static enum ss_status prepare(struct bench *b)
     const struct ss_device_options options =
         ss_train_gpu_options(&b->train, device_of(b), b->plan->options.dtype, &b->gpu_cache);
     b->watch[CUDA] = (struct ss_bench_watch){call_begins, call_ends, b, 0};
-    b->watch[TALLY] = (struct ss_bench_watch){noted_begins, noted_ends, b, 0};
+    b->watch[TALLY] = (struct ss_bench_watch){kernel_begins, noted_ends, b, 0};
     ss_bench_watch(CUDA, k, &b->watch[CUDA], &b->kernels[CUDA]);
-    ss_bench_watch(TALLY, &ss_tally_kernels, &b->watch[TALLY], &b->kernels[TALLY]);
+    ss_bench_watch(TALLY, &ss_cost_kernels, &b->watch[TALLY], &b->kernels[TALLY]);
     SS_TRY(k->open(&options, &b->device[CUDA]));
-    SS_TRY(ss_tally_kernels.open(&options, &b->device[TALLY]));
+    SS_TRY(ss_cost_kernels.open(&options, &b->device[TALLY]));
     b->bucket_bytes = calloc((size_t)b->plan->nbuckets + 1, sizeof *b->bucket_bytes);
     b->kind = calloc((size_t)b->plan->train.count + 1, sizeof *b->kind);
     if (!b->bucket_bytes || !b->kind)
@@ -605,7 +605,7 @@ static void close_ops(struct bench *b)
         free(b->op[which]);
     }
     ss_cuda_kernels.close(b->device[CUDA]);
-    ss_tally_kernels.close(b->device[TALLY]);
+    ss_cost_kernels.close(b->device[TALLY]);
     free(b->bucket_bytes);
     ss_dropout_close(&b->dropout);
     free(b->kind);

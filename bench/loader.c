@@ -1,4 +1,4 @@
-/* bench/loader: how fast pictures become batches.
+/* bench/loader: how fast images become batches.
  *
  *     bench/loader --data-dir DIR [--workers N] [--images N] [--cache DIR] [--bytes] ...
  *
@@ -245,7 +245,7 @@ static enum ss_status use_cache(struct bench *b)
     const struct ss_imagefolder *folder = ss_dataset_folder(b->dataset);
     struct ss_pack *pack;
     if (!folder)
-        return ss_fail(SS_ERR_INVALID, "--cache: %s holds no folders of pictures", b->o.data_dir);
+        return ss_fail(SS_ERR_INVALID, "--cache: %s holds no folders of images", b->o.data_dir);
     SS_TRY(ss_pack_path(path, sizeof path, b->o.cache, SS_SPLIT_TRAIN));
     SS_TRY(ss_pack_open(path, folder, why, sizeof why, &pack));
     if (!pack) {
@@ -296,7 +296,7 @@ static void print_result(const struct bench *b, const struct result *r)
 }
 
 static const struct ss_option rows[] = {
-    SS_OPTION_TEXT(struct options, data_dir, "--data-dir", NULL, "DIR", "folder of pictures"),
+    SS_OPTION_TEXT(struct options, data_dir, "--data-dir", NULL, "DIR", "folder of images"),
     SS_OPTION_TEXT(struct options, cache, "--cache", NULL, "DIR",
                    "read a packed cache, built if missing"),
     SS_OPTION_INT(struct options, side, "--image-size", 0, 0, 4096, "N",
@@ -321,7 +321,7 @@ static int parse(struct options *o, int argc, char **argv)
     const struct ss_option_set sets[] = {{.rows = rows, .values = o}, {0}};
     argv[0] = "loader";
     int code = ss_options_command(
-        "usage: loader --data-dir DIR [OPTION...]\nHow fast pictures become batches.\n", sets, argc,
+        "usage: loader --data-dir DIR [OPTION...]\nHow fast images become batches.\n", sets, argc,
         argv);
     if (code >= 0)
         return code;

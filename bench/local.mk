@@ -1,11 +1,11 @@
 # Comparisons with peers, run by hand: see the head of each program.
-noinst_PROGRAMS += bench/overhead bench/loader bench/late_rank
+noinst_PROGRAMS += bench/overhead bench/loader bench/slow_rank
 bench_overhead_SOURCES = bench/overhead.c
 bench_overhead_LDADD = libinside.la $(DEPENDENCY_LIBS)
 bench_loader_SOURCES = bench/loader.c
 bench_loader_LDADD = libinside.la $(DEPENDENCY_LIBS)
-bench_late_rank_SOURCES = bench/late_rank.c
-bench_late_rank_LDADD = libinside.la $(DEPENDENCY_LIBS)
+bench_slow_rank_SOURCES = bench/slow_rank.c
+bench_slow_rank_LDADD = libinside.la $(DEPENDENCY_LIBS)
 noinst_PROGRAMS += bench/conv
 bench_conv_SOURCES = bench/conv.c
 bench_conv_LDADD = libinside.la $(DEPENDENCY_LIBS)
@@ -15,13 +15,13 @@ bench_gpu_kernels_SOURCES = bench/gpu_kernels.c bench/gpu_timed.cpp bench/gpu_ti
 bench_gpu_kernels_LDADD = libinside.la $(DEPENDENCY_LIBS)
 endif
 if HAVE_MPI
-noinst_PROGRAMS += bench/comm_sums
-bench_comm_sums_SOURCES = bench/comm_sums.c
-bench_comm_sums_LDADD = libinside.la $(DEPENDENCY_LIBS)
+noinst_PROGRAMS += bench/comm_all_reduce
+bench_comm_all_reduce_SOURCES = bench/comm_all_reduce.c
+bench_comm_all_reduce_LDADD = libinside.la $(DEPENDENCY_LIBS)
 endif
 
 EXTRA_DIST += \
-	bench/comm_late \
+	bench/straggler \
 	bench/comm_speed \
 	bench/compare.py \
 	bench/cpu_vs_pytorch \

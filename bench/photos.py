@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write JPEG files of the size and detail of photographs, in folders as torchvision's ImageFolder.
 
-Noise at all scales, weaker the finer it is, as in pictures of nature, with some objects that have
+Noise at all scales, weaker the finer it is, as in images of nature, with some objects that have
 edges. Equal arguments give equal pixels.
 """
 

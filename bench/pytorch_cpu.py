@@ -2,7 +2,7 @@
 """The guides' training loop in PyTorch on CPU cores: the peer of cpu_vs_pytorch.
 
 Prints one line of JSON: images/s between the end of step WARMUP and the end of the last step, the
-processor time of a step, and the peak memory. The data, pictures of JPEG files too, are held decoded
+processor time of a step, and the peak memory. The data, images of JPEG files too, are held decoded
 in memory and augmented by whole batches, so that the loader (about 1 % of a step) does not hold
 PyTorch back as the guides' per-image transforms would.
 """
@@ -30,15 +30,15 @@ TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../tools")
 CLASSES = {"wideresnet": 100, "resnet50": PICTURE_CLASSES, "vgg11_bn": PICTURE_CLASSES}
 
 
-def read_pictures(folder, side):
+def read_images(folder, side):
     """As cifar100.read, of the JPEG files below the folders of the classes."""
     from PIL import Image  # here: CIFAR needs none
     images, labels = [], []
     for label, name in enumerate(sorted(os.listdir(folder))):
         for where, _, files in sorted(os.walk(os.path.join(folder, name))):
             for file in sorted(f for f in files if f.upper().endswith((".JPEG", ".JPG"))):
-                with Image.open(os.path.join(where, file)) as picture:
-                    pixels = picture.convert("RGB").resize((side, side), Image.BILINEAR)
+                with Image.open(os.path.join(where, file)) as image:
+                    pixels = image.convert("RGB").resize((side, side), Image.BILINEAR)
                     images.append(np.asarray(pixels).transpose(2, 0, 1))
                 labels.append(label)
     return np.stack(images), np.array(labels, np.int64)
@@ -47,7 +47,7 @@ def read_pictures(folder, side):
 def read(data_dir, part, image_size):
     """Images (N,3,H,W) uint8 and labels (N,) int64."""
     if image_size:
-        return read_pictures(os.path.join(data_dir, {"train": "train", "test": "val"}[part]), image_size)
+        return read_images(os.path.join(data_dir, {"train": "train", "test": "val"}[part]), image_size)
     return cifar100.read(os.path.join(data_dir, f"{part}.bin"))
 
 
@@ -165,7 +165,7 @@ def main():
     parser.add_argument("--model", default="wideresnet",
                         help=f"{', '.join(sorted(CLASSES))}, or {TORCHVISION}NAME")
     parser.add_argument("--width", default="", help="by default the model's own")
-    parser.add_argument("--image-size", type=int, default=0, help="0: CIFAR's files; else pictures")
+    parser.add_argument("--image-size", type=int, default=0, help="0: CIFAR's files; else images")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--format", choices=["contiguous", "channels_last"], default="contiguous")

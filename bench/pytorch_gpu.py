@@ -138,7 +138,7 @@ class Cifar100(Dataset):
         return self.transform(self.images[i]), int(self.labels[i])
 
 
-def pictures(args):
+def images(args):
     """The training files below DIR/train, and the name of what transforms them."""
     from torchvision import datasets, transforms
     chain = transforms.Compose([
@@ -163,7 +163,7 @@ def memory_format_of(peer):
 def loaded_batches(args, device, memory_format):
     if not args.data_dir:
         raise ValueError("data of a loader needs --data-dir")
-    data, transforms = (pictures if args.image_size else cifar)(args)
+    data, transforms = (images if args.image_size else cifar)(args)
     if len(data) < args.batch_size:
         raise ValueError(f"{len(data)} samples do not fill a batch of {args.batch_size}")
     loader = DataLoader(data, args.batch_size, shuffle=True, drop_last=True,
@@ -322,7 +322,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--model", choices=CLASSES, default="wideresnet", help="(%(default)s)")
     parser.add_argument("--image-size", type=int, help="of resnet50 (224)")
-    parser.add_argument("--data-dir", help="folder of train.bin, of pictures that of train; for "
+    parser.add_argument("--data-dir", help="folder of train.bin, of images that of train; for "
                                            "the data of a loader")
     parser.add_argument("--workers", type=int, default=8, help="of the loader (%(default)s)")
     parser.add_argument("--width", default="", help="by default the model's own")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Load a folder of pictures with torchvision as for training, and print how fast it went as JSON.
+"""Load a folder of images with torchvision as for training, and print how fast it went as JSON.
 
 ImageFolder, RandomResizedCrop, RandomHorizontalFlip, ToTensor and Normalize behind a DataLoader: what
-a training script of torchvision's does. Epochs follow one another until enough pictures have come.
+a training script of torchvision's does. Epochs follow one another until enough images have come.
 """
 
 import argparse

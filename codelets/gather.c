@@ -28,7 +28,7 @@ static enum ss_status copy_part(struct ss_op *head, const struct ss_task_data *d
     const struct gather *op = (struct gather *)head;
     const struct ss_gather_part *p = &op->forward.part[k];
     const struct ss_act *y = &op->forward.y;
-    const struct ss_gather copy = {.y = ss_act_part(y, p->count),
+    const struct ss_gather copy = {.y = ss_act_view(y, p->count),
                                    .nparts = 1,
                                    .part = {{p->x, p->from, 0, p->count, 1}},
                                    .y_pitch = op->forward.y_pitch ? op->forward.y_pitch : y->c};

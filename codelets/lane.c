@@ -40,7 +40,7 @@ _Noreturn static void end_with_fault(const char *fault)
     _exit(1);
 }
 
-static void hear_fault(const char *fault)
+static void report_fault(const char *fault)
 {
     if (last.task)
         end_with_fault(fault);
@@ -59,9 +59,9 @@ static void handle_starpu_error(const char *func, const char *file, int line, cu
 }
 #endif
 
-void ss_lanes_hear_faults(const struct ss_kernels *kernels)
+void ss_lanes_set_error_handler(const struct ss_kernels *kernels)
 {
-    kernels->on_fault(hear_fault);
+    kernels->on_fault(report_fault);
 #ifdef HAVE_STARPU_CUDA_SET_ERROR_HANDLER
     starpu_cuda_set_error_handler(handle_starpu_error);
 #endif
@@ -73,29 +73,29 @@ enum ss_status ss_order_create(struct ss_order **out)
     return *out ? SS_OK : ss_fail_memory("the order of a region", sizeof **out);
 }
 
-enum ss_status ss_lanes_make_marks(struct ss_lanes *lanes)
+enum ss_status ss_lanes_create_events(struct ss_lanes *lanes)
 {
-    lanes->marks = calloc(SS_LANE_COUNT, sizeof *lanes->marks);
-    if (!lanes->marks)
-        return ss_fail_memory("marks of lanes", SS_LANE_COUNT * sizeof *lanes->marks);
+    lanes->events = calloc(SS_LANE_COUNT, sizeof *lanes->events);
+    if (!lanes->events)
+        return ss_fail_memory("events of lanes", SS_LANE_COUNT * sizeof *lanes->events);
     for (int l = 0; l < SS_LANE_COUNT; l++)
-        for (int i = 0; i < SS_LANE_MARKS; i++)
-            SS_TRY(lanes->kernels->event_create(lanes->gpu, 0, &lanes->marks[l].event[i]));
+        for (int i = 0; i < SS_LANE_EVENTS; i++)
+            SS_TRY(lanes->kernels->event_create(lanes->gpu, 0, &lanes->events[l].event[i]));
     return SS_OK;
 }
 
-void ss_lanes_drop_marks(struct ss_lanes *lanes)
+void ss_lanes_destroy_events(struct ss_lanes *lanes)
 {
-    for (int l = 0; lanes->marks && l < SS_LANE_COUNT; l++)
-        for (int i = 0; i < SS_LANE_MARKS; i++)
-            lanes->kernels->event_destroy(lanes->marks[l].event[i]);
-    free(lanes->marks);
-    lanes->marks = NULL;
+    for (int l = 0; lanes->events && l < SS_LANE_COUNT; l++)
+        for (int i = 0; i < SS_LANE_EVENTS; i++)
+            lanes->kernels->event_destroy(lanes->events[l].event[i]);
+    free(lanes->events);
+    lanes->events = NULL;
 }
 
-static void need(uint64_t *mark, uint64_t other)
+static void need(uint64_t *event_number, uint64_t other)
 {
-    *mark = other > *mark ? other : *mark;
+    *event_number = other > *event_number ? other : *event_number;
 }
 
 /* StarPU starts a task only after its predecessors were enqueued, and orders tasks that touch one
@@ -105,28 +105,30 @@ static enum ss_status wait_for_lanes(const struct ss_task_data *d, enum ss_lane 
                                      ss_stream stream)
 {
     const struct ss_lanes *lanes = d->task->lanes;
-    uint64_t *seen = lanes->marks[lane].seen, mark[SS_LANE_COUNT] = {0};
+    uint64_t *seen = lanes->events[lane].seen, event_number[SS_LANE_COUNT] = {0};
     for (int i = 0; i < d->task->naccess; i++) {
         const struct ss_order *o = d->args->region[i]->order;
         if (!o)
             continue;
-        need(&mark[o->writer], o->written);
+        need(&event_number[o->writer], o->written);
         for (int l = 0; l < SS_LANE_COUNT && (d->task->access[i].mode & SS_WRITE); l++)
-            need(&mark[l], o->read[l]);
+            need(&event_number[l], o->read[l]);
     }
     for (int l = 0; l < SS_LANE_COUNT; l++) {
-        if (l == (int)lane || mark[l] <= seen[l])
+        if (l == (int)lane || event_number[l] <= seen[l])
             continue;
-        SS_TRY(lanes->kernels->wait(stream, lanes->marks[l].event[mark[l] % SS_LANE_MARKS]));
-        seen[l] = mark[l];
+        SS_TRY(
+            lanes->kernels->wait(stream, lanes->events[l].event[event_number[l] % SS_LANE_EVENTS]));
+        seen[l] = event_number[l];
     }
     return SS_OK;
 }
 
-static enum ss_status leave_mark(const struct ss_task_data *d, enum ss_lane lane, ss_stream stream)
+static enum ss_status record_event(const struct ss_task_data *d, enum ss_lane lane,
+                                   ss_stream stream)
 {
     const struct ss_lanes *lanes = d->task->lanes;
-    struct ss_lane_marks *m = &lanes->marks[lane];
+    struct ss_lane_events *m = &lanes->events[lane];
     int left = 0;
     for (int i = 0; i < d->task->naccess; i++) {
         struct ss_order *o = d->args->region[i]->order;
@@ -134,7 +136,7 @@ static enum ss_status leave_mark(const struct ss_task_data *d, enum ss_lane lane
             continue;
         if (!left++) {
             m->last++;
-            SS_TRY(lanes->kernels->record(m->event[m->last % SS_LANE_MARKS], stream));
+            SS_TRY(lanes->kernels->record(m->event[m->last % SS_LANE_EVENTS], stream));
         }
         if (d->task->access[i].mode & SS_WRITE)
             *o = (struct ss_order){.writer = (int)lane, .written = m->last};
@@ -147,7 +149,7 @@ static enum ss_status leave_mark(const struct ss_task_data *d, enum ss_lane lane
 enum { ENDS = -1 };
 
 /* That a task's enqueuing begins, or ENDS: one at a time, as sums are enqueued by another thread. */
-static enum ss_status tell_hooks(const struct ss_task_data *d, int lane, ss_stream stream)
+static enum ss_status call_hooks(const struct ss_task_data *d, int lane, ss_stream stream)
 {
     static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
     enum ss_status status = SS_OK;
@@ -165,9 +167,9 @@ static enum ss_status tell_hooks(const struct ss_task_data *d, int lane, ss_stre
 enum ss_status ss_lane_enqueue(const struct ss_task_data *d, enum ss_lane lane, ss_stream stream,
                                ss_lane_body body)
 {
-    SS_TRY(tell_hooks(d, (int)lane, stream));
+    SS_TRY(call_hooks(d, (int)lane, stream));
     SS_TRY(body(d, stream));
-    return tell_hooks(d, ENDS, stream);
+    return call_hooks(d, ENDS, stream);
 }
 
 /* This worker's own. */
@@ -189,11 +191,11 @@ static enum ss_status run(const struct ss_task_data *d, enum ss_lane lane, ss_st
         stream = lanes->stream[lane];
     if (lane == SS_LANE_COMPUTE || lane == SS_LANE_UPDATE)
         SS_TRY(lanes->kernels->set_stream(lanes->gpu, stream));
-    lanes->kernels->forget_errors();
+    lanes->kernels->clear_errors();
     if (lanes->ordered)
         SS_TRY(wait_for_lanes(d, lane, stream));
     SS_TRY(ss_lane_enqueue(d, lane, stream, body));
-    return lanes->ordered ? leave_mark(d, lane, stream) : SS_OK;
+    return lanes->ordered ? record_event(d, lane, stream) : SS_OK;
 }
 
 /* A fault of a kernel shows in the next call, whichever that is, so a failure's message waits for a

@@ -16,7 +16,7 @@
 #include "codelets/task.h"
 #include "kernels/kernels.h"
 
-enum { SS_LANE_MARKS = 2048 };
+enum { SS_LANE_EVENTS = 2048 };
 
 enum ss_lane {
     SS_LANE_COMPUTE,
@@ -28,13 +28,13 @@ enum ss_lane {
 };
 
 /* A lane's stream is marked behind each of its tasks that others may wait for: mark n is the n-th. Who has
- * waited for one has waited for all before it. Events are used again, later marks for earlier ones
+ * waited for one has waited for all before it. Events are used again, later events for earlier ones
  * then; a step leaves far fewer. Known to the thread alone that enqueues on the lane, but for the
  * events. */
-struct ss_lane_marks {
+struct ss_lane_events {
     uint64_t last;
     uint64_t seen[SS_LANE_COUNT]; /* of each lane, the last mark that this one has waited for */
-    ss_event event[SS_LANE_MARKS];
+    ss_event event[SS_LANE_EVENTS];
 };
 
 struct ss_lanes {
@@ -42,7 +42,7 @@ struct ss_lanes {
     struct ss_device *gpu;
     int ordered;
     ss_stream stream[SS_LANE_COUNT]; /* ordered; the copy lane uses its worker's own */
-    struct ss_lane_marks *marks;     /* SS_LANE_COUNT; ordered */
+    struct ss_lane_events *events;   /* SS_LANE_COUNT; ordered */
     struct ss_comm *comm;            /* told when the GPU fails; NULL: nobody */
     struct ss_nccl *nccl;            /* sums over GPUs; NULL: one rank */
     const double *stop;              /* 0 and 1, pinned; with nccl */
@@ -50,7 +50,7 @@ struct ss_lanes {
     _Atomic uint64_t fed, busy_ns;
 };
 
-/* What lanes did last to a region: their marks behind it; 0: nothing. */
+/* What lanes did last to a region: their events behind it; 0: nothing. */
 struct ss_order {
     int writer;                            /* lane, of written */
     uint64_t written, read[SS_LANE_COUNT]; /* read since the last write */
@@ -58,14 +58,14 @@ struct ss_order {
 
 /* Make the order of a region that several lanes touch; the caller frees it. */
 enum ss_status ss_order_create(struct ss_order **out);
-/* Make and drop the lanes' marks. Errors: SS_ERR_MEMORY, SS_ERR_LIBRARY; what there is of them then is
+/* Make and drop the lanes' events. Errors: SS_ERR_MEMORY, SS_ERR_LIBRARY; what there is of them then is
  * dropped as if it were all. */
-enum ss_status ss_lanes_make_marks(struct ss_lanes *lanes);
-void ss_lanes_drop_marks(struct ss_lanes *lanes);
+enum ss_status ss_lanes_create_events(struct ss_lanes *lanes);
+void ss_lanes_destroy_events(struct ss_lanes *lanes);
 
 /* A GPU that fails for good, as by a kernel's illegal access, ends the process, and with it all ranks,
  * with a message that names the task. Before the first one. */
-void ss_lanes_hear_faults(const struct ss_kernels *kernels);
+void ss_lanes_set_error_handler(const struct ss_kernels *kernels);
 
 /* Run body, which enqueues the task's work on the stream that it is given, in order with the other
  * lanes; without lanes, on a CPU, which does it at once. Does nothing when the run has failed, and

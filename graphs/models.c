@@ -138,7 +138,7 @@ static enum ss_status check_data(const char *path, const struct ss_model_options
         return ss_fail(
             SS_ERR_MISMATCH,
             "%s: its images are %dx%d, the data's %dx%d; export it with --image-size %s, "
-            "or give --image-size %s where the data are pictures",
+            "or give --image-size %s where the data are images",
             path, x->h, x->w, o->height, o->width_px, ss_size_text(data, sizes[0]),
             ss_size_text(mine, sizes[1]));
     if (o->classes > y->c)

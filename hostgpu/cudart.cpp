@@ -136,7 +136,7 @@ __attribute__((destructor)) void report()
         if (contexts & (1u << d))
             line << ' ' << visible_devices()[d];
     line << "; resets: " << resets << "; queued: " << most_queued << ", of " << most_given;
-    if (hostgpu::pretends())
+    if (hostgpu::emulates_time())
         line << "; behind: " << hostgpu::most_ns_behind() / 1000 << " us";
     if (!nccl_callers.threads.empty())
         line << "; NCCL called by: " << nccl_callers.threads.size() << ", on "

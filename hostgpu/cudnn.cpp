@@ -78,7 +78,8 @@ size_t element_bytes(cudnnBackendAttributeType_t type)
     }
 }
 
-void keep(desc d, attribute name, cudnnBackendAttributeType_t type, int64_t n, const void *elements)
+void store(desc d, attribute name, cudnnBackendAttributeType_t type, int64_t n,
+           const void *elements)
 {
     const char *bytes = static_cast<const char *>(elements);
     std::lock_guard<std::mutex> guard(lock);
@@ -378,7 +379,7 @@ cudnnStatus_t cudnnBackendSetAttribute(desc d, attribute name, cudnnBackendAttri
     if (status == CUDNN_STATUS_SUCCESS)
         status = REAL(cudnnBackendSetAttribute)(d, name, type, n, elements);
     if (status == CUDNN_STATUS_SUCCESS)
-        keep(d, name, type, n, elements);
+        store(d, name, type, n, elements);
     return status;
 }
 

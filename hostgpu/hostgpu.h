@@ -25,7 +25,7 @@ namespace hostgpu
  * Returns, and remembers, why a capture refuses it. */
 cudaError_t enqueue(cudaStream_t stream, const char *what, std::function<void()> work);
 
-/* The same for what computes, which a device that pretends leaves out. */
+/* The same for what computes, which a device with timed emulation leaves out. */
 cudaError_t enqueue_work(cudaStream_t stream, const char *what, std::function<void()> work);
 
 /* And for a kernel, which is told what was drawn for this run when it, or its graph, was launched. */
@@ -45,13 +45,14 @@ bool captures(cudaStream_t stream);
 cudaError_t unsafe_call();
 cudaError_t whole_device_call(int device);
 
-/* Timed emulation: a device that pretends computes nothing. What it was told to spend, and sums, take
+/* Timed emulation: a device with timed emulation computes nothing. What it was told to spend, and sums, take
  * their time; all else that it does takes none, by a clock of the device's own: work begins when what
  * it waits for has ended by that clock, and no sooner than it was enqueued, however late the host's
  * threads wake up. From the first time that is spent on, large sums move nothing either. */
-extern "C" void hostgpu_pretend(void); /* before any memory is given out; later: sums are real again */
+extern "C" void
+hostgpu_emulate_time(void); /* before any memory is given out; later: sums are real again */
 extern "C" void hostgpu_spend(cudaStream_t stream, double seconds); /* of the device, see time_scale */
-bool pretends();
+bool emulates_time();
 bool spends(); /* has time been spent? */
 double time_scale();                 /* SS_HOSTGPU_TIME_SCALE: seconds of the host for one of the device */
 uint64_t host_ns_of(double seconds); /* of the device */

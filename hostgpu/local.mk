@@ -13,7 +13,7 @@ if HAVE_NCCL
 libhostgpu_la_SOURCES += \
 	hostgpu/nccl_internal.h hostgpu/nccl.cpp hostgpu/nccl_board.cpp \
 	hostgpu/nccl_collective.cpp hostgpu/nccl_fault.cpp hostgpu/nccl_memory.cpp \
-	hostgpu/nccl_sum.cpp
+	hostgpu/nccl_all_reduce.cpp
 endif
 libstarstep_la_LIBADD += libhostgpu.la
 

@@ -1,7 +1,7 @@
 /* Memory and copies of the host emulation.
  *
  * Device memory is host memory that is full of 0xFF bytes (NaN in every format) when it is given
- * out (of a device that pretends: zero, and the host's only once it is touched), and that ends at an
+ * out (of a device with timed emulation: zero, and the host's only once it is touched), and that ends at an
  * inaccessible page (or AddressSanitizer's red zone). What a kernel writes behind the end but before
  * that page is found by cudaFree. A copy between host and device memory must name the right direction
  * and stay inside of allocations.
@@ -84,7 +84,7 @@ char *map_memory(size_t bytes, struct allocation *a)
     a->mapping = m;
     a->mapping_bytes = room + page;
     char *p = (char *)m + room - round_up(bytes, ALIGNMENT);
-    if (hostgpu::pretends())
+    if (hostgpu::emulates_time())
         memset(p + bytes, POISON, round_up(bytes, ALIGNMENT) - bytes);
     else
         memset(m, POISON, room);

@@ -2,7 +2,7 @@
  *
  * Ranks are processes (or threads) of one machine. A collective is one item of the caller's stream:
  * the stream's thread meets the other ranks' (nccl_board.cpp) and computes the whole result itself,
- * in the same order as they (nccl_sum.cpp). Streams block as a GPU's do: until all have arrived, or
+ * in the same order as they (nccl_all_reduce.cpp). Streams block as a GPU's do: until all have arrived, or
  * ncclCommAbort. A process that dies leaves the others waiting. What NCCL leaves undefined ends the
  * process: calls that differ between ranks, one communicator on two streams at once, wrong memory.
  *
@@ -47,7 +47,7 @@ comm_ptr find(ncclComm_t handle)
     return it->second;
 }
 
-void forget(const comm_ptr &c)
+void deregister(const comm_ptr &c)
 {
     std::lock_guard<std::mutex> lock(all().mutex);
     all().comms.erase(c.get());
@@ -152,7 +152,7 @@ ncclResult_t start_and_publish(const comm_ptr &c, const ncclUniqueId &id, ncclCo
     if (result == ncclSuccess)
         *out = c.get();
     else
-        forget(c);
+        deregister(c);
     return result;
 }
 
@@ -200,7 +200,7 @@ ncclResult_t finalize(ncclComm *c)
     return ncclSuccess;
 }
 
-void abort_and_forget(const comm_ptr &c)
+void abort_and_deregister(const comm_ptr &c)
 {
     c->board.abort();
     {
@@ -208,7 +208,7 @@ void abort_and_forget(const comm_ptr &c)
         c->changed.notify_all();
         c->changed.wait(lock, [&c] { return c->begun == c->ended && c->jobs == 0; });
     }
-    forget(c);
+    deregister(c);
 }
 
 } // namespace
@@ -382,7 +382,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
     const ncclResult_t fault = misbehave(c.get(), at::destroy);
     if (s == ncclSuccess && !c->finalized && fault == ncclSuccess)
         finalize(c.get());
-    abort_and_forget(c);
+    abort_and_deregister(c);
     return fault;
 }
 
@@ -393,7 +393,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
     const comm_ptr c = find(comm);
     const ncclResult_t fault = misbehave(c.get(), at::abort);
     c->board.tell_abort();
-    abort_and_forget(c);
+    abort_and_deregister(c);
     return fault;
 }
 

@@ -1,5 +1,5 @@
 /* Inside of the emulated NCCL: the memory that the ranks share (nccl_board.cpp), the sums
- * (nccl_sum.cpp), memory and windows (nccl_memory.cpp) and the faults on demand (nccl_fault.cpp),
+ * (nccl_all_reduce.cpp), memory and windows (nccl_memory.cpp) and the faults on demand (nccl_fault.cpp),
  * for nccl.cpp. */
 #ifndef HOSTGPU_NCCL_INTERNAL_H
 #define HOSTGPU_NCCL_INTERNAL_H

@@ -28,7 +28,7 @@ struct memory &all()
 }
 
 /* Is it named in SS_HOSTGPU_NCCL_LACKS? */
-bool lacks(const char *what)
+bool has_no(const char *what)
 {
     std::istringstream in(getenv("SS_HOSTGPU_NCCL_LACKS") ? getenv("SS_HOSTGPU_NCCL_LACKS") : "");
     bool found = false;
@@ -175,7 +175,7 @@ ncclResult_t ncclMemAlloc(void **out, size_t size)
     const ncclResult_t s = memory_fault();
     if (s != ncclSuccess)
         return s;
-    if (lacks("memory"))
+    if (has_no("memory"))
         return fail(ncclUnhandledCudaError, "SS_HOSTGPU_NCCL_LACKS: no memory from NCCL here");
     const size_t bytes = (size + PAGE - 1) / PAGE * PAGE;
     char *base = nullptr;
@@ -222,7 +222,7 @@ ncclResult_t ncclCommRegister(const ncclComm_t comm, void *p, size_t size, void 
         return s;
     if (!handle || !p || !hostgpu::is_device_memory(p, size))
         return fail(ncclInvalidArgument, "%zu bytes at %p are not device memory", size, p);
-    *handle = lacks("registration") ? nullptr : enlist(c.get(), {{(char *)p, size}, false, -1});
+    *handle = has_no("registration") ? nullptr : enlist(c.get(), {{(char *)p, size}, false, -1});
     return ncclSuccess;
 }
 
@@ -261,7 +261,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *p, size_t size, ncclW
         if (!c->board.meet(HOSTS, call))
             return fail(ncclInternalError, "the communicator was aborted");
         const int number = flags & NCCL_WIN_COLL_SYMMETRIC ? c->windows++ : -1;
-        if (!lacks("window"))
+        if (!has_no("window"))
             *window = (ncclWindow_t)enlist(c.get(), {{(char *)p, size}, true, number});
         return ncclSuccess;
     });

@@ -119,7 +119,7 @@ void prepare_thread(CUstream_st *s)
     for (int i = 0; i < CPU_SETSIZE; i++)
         CPU_SET(i, &cpus);
     sched_setaffinity(0, sizeof cpus, &cpus);
-    if (hostgpu::pretends())
+    if (hostgpu::emulates_time())
         (void)prctl(PR_SET_TIMERSLACK, 1);
 }
 
@@ -187,7 +187,7 @@ std::shared_ptr<CUstream_st> make_stream(int device, bool blocking, int priority
     s->blocking = blocking;
     s->priority = priority;
     s->random = ++all().created + (uint64_t)hostgpu::environment("SS_HOSTGPU_SEED", 1, 0, 1L << 30);
-    if (hostgpu::pretends())
+    if (hostgpu::emulates_time())
         s->ended.resize(ENDS);
     all().streams[s.get()] = s;
     return s;
@@ -272,7 +272,7 @@ void submit(std::unique_lock<std::mutex> &lock, const std::shared_ptr<CUstream_s
     if (s->submitted >= QUEUE_ITEMS)
         wait_for(lock, {s, s->submitted - QUEUE_ITEMS + 1});
     hostgpu::note_queued(s->submitted + 1 - s->completed, s->submitted + 1);
-    struct item it = {what, std::move(work), implied(s), hostgpu::pretends() ? host_ns() : 0};
+    struct item it = {what, std::move(work), implied(s), hostgpu::emulates_time() ? host_ns() : 0};
     if (!reached(after))
         it.after.push_back(after);
     s->queue.push_back(std::move(it));
@@ -326,13 +326,14 @@ cudaError_t enqueue(cudaStream_t stream, const char *what, std::function<void()>
 
 cudaError_t enqueue_work(cudaStream_t stream, const char *what, std::function<void()> work)
 {
-    return pretends() ? enqueue(stream, what, [] {}) : enqueue(stream, what, std::move(work));
+    return emulates_time() ? enqueue(stream, what, [] {}) : enqueue(stream, what, std::move(work));
 }
 
 cudaError_t enqueue_kernel(cudaStream_t stream, const char *what,
                            std::function<void(struct draw)> work)
 {
-    return pretends() ? enqueue(stream, what, [] {}) : give(stream, what, std::move(work), true);
+    return emulates_time() ? enqueue(stream, what, [] {})
+                           : give(stream, what, std::move(work), true);
 }
 
 static void sleep_until(uint64_t end)
@@ -363,7 +364,7 @@ void take(double seconds, const std::function<void()> &work)
     work();
     if (seconds <= 0)
         return;
-    if (pretends())
+    if (emulates_time())
         ends_at(turn.begin + host_ns_of(seconds));
     else
         sleep_until(begin + (uint64_t)(1e9 * seconds));
@@ -572,7 +573,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
         return cudaSuccess;
     auto time = std::make_shared<struct timespec>();
     submit(lock, s, "cudaEventRecord",
-           [time] { *time = timespec_of(hostgpu::pretends() ? turn.begin : host_ns()); });
+           [time] { *time = timespec_of(hostgpu::emulates_time() ? turn.begin : host_ns()); });
     e->recorded = true;
     e->point = now(s);
     e->time = time;

@@ -57,7 +57,7 @@ struct CUstream_st {
     std::deque<struct hostgpu::streams::item> queue;
     std::condition_variable arrived, done;
     uint64_t random = 0; /* state of the jitter */
-    /* When items ended: [ENDS], of item n at n % ENDS; empty: the device does not pretend. */
+    /* When items ended: [ENDS], of item n at n % ENDS; empty: the device does not emulate time. */
     std::vector<uint64_t> ended;
     std::shared_ptr<struct hostgpu::streams::capture> capture; /* null: it does not capture */
 };

@@ -1,4 +1,4 @@
-/* Timed emulation: what a device that pretends spends its time on (hostgpu.h). */
+/* Timed emulation: what a device with timed emulation spends its time on (hostgpu.h). */
 #include "hostgpu/hostgpu.h"
 
 #include <atomic>
@@ -9,7 +9,7 @@
 namespace
 {
 
-std::atomic<bool> pretending{false}, spending{false};
+std::atomic<bool> emulating_time{false}, spending{false};
 
 /* GB/s[:us] */
 struct link {
@@ -44,9 +44,9 @@ double seconds_over(const struct link &link, double bytes)
 namespace hostgpu
 {
 
-bool pretends()
+bool emulates_time()
 {
-    return pretending;
+    return emulating_time;
 }
 
 bool spends()
@@ -77,17 +77,17 @@ uint64_t host_ns_of(double seconds)
     return (uint64_t)llround(seconds * time_scale() * 1e9);
 }
 
-extern "C" void hostgpu_pretend(void)
+extern "C" void hostgpu_emulate_time(void)
 {
-    pretending = true;
+    emulating_time = true;
     spending = false;
 }
 
 extern "C" void hostgpu_spend(cudaStream_t stream, double seconds)
 {
     const uint64_t ns = host_ns_of(seconds);
-    if (!pretends())
-        die("time is spent on a device that does not pretend");
+    if (!emulates_time())
+        die("time is spent on a device that does not emulate time");
     spending = true;
     enqueue(stream, "a task's time", [ns] { ends_at(begun_at() + ns); });
 }

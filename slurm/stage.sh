@@ -1,7 +1,7 @@
 #!/bin/bash
 # stage.sh: the data set on storage of the node, for as long as the job runs. Started by the job scripts, once on each
 # node.
-#   stage.sh fill FOLDER JOB DATA PACKS PROGRAM...   FOLDER/packs from PACKS, if there are any, or of DATA's pictures;
+#   stage.sh fill FOLDER JOB DATA PACKS PROGRAM...   FOLDER/packs from PACKS, if there are any, or of DATA's images;
 #                                                    else DATA's files in FOLDER/data
 #   stage.sh hold FOLDER JOB FLAG                    waits for FLAG.end, then removes what fill has made, or for
 #                                                    FLAG.keep, and leaves it
@@ -129,7 +129,7 @@ pack() {
     local data=$1
     shift
     rm -rf -- "$folder/data"
-    say "no packs of $data yet (starstep data pack would make them once for all jobs); its pictures are packed here"
+    say "no packs of $data yet (starstep data pack would make them once for all jobs); its images are packed here"
     working "$data, packed" "$folder/packs" '' \
         "$@" data pack tinyimagenet --data-dir "$data" --cache "$folder/packs" || die "$data: could not be packed"
 }

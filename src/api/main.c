@@ -7,7 +7,7 @@
 #include "api/starstep.h"
 #include "cli/commands.h"
 #include "core/log.h"
-#include "core/standard.h"
+#include "core/stdio_guard.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -97,7 +97,7 @@ static int run(int argc, char **argv)
 int ss_main(int argc, char **argv)
 {
     signal(SIGXFSZ, SIG_IGN); /* ulimit -f: the write fails, and is told */
-    if (ss_standard_open() != SS_OK)
+    if (ss_stdio_open() != SS_OK)
         return 1;
-    return ss_standard_close(run(argc, argv));
+    return ss_stdio_close(run(argc, argv));
 }

@@ -32,29 +32,29 @@ static int end_of_epoch(const struct ss_epoch *e, void *arg)
     struct call *c = arg;
     struct ss_train_result *r = &c->result;
     const struct ss_metrics *v = &e->validation;
-    const struct ss_epoch_result told = {.size = sizeof told,
-                                         .epoch = e->epoch,
-                                         .epochs = e->epochs,
-                                         .steps = (int64_t)e->step,
-                                         .learning_rate = e->lr,
-                                         .train_loss = e->train_loss,
-                                         .train_accuracy = mean(e->train.correct, e->train.count),
-                                         .val_loss = mean(v->loss, v->count),
-                                         .val_accuracy = mean(v->correct, v->count),
-                                         .val_top5 = mean(v->top5, v->count),
-                                         .seconds = e->train_s,
-                                         .images_per_s = ss_epoch_train_rate(e)};
-    r->epochs = told.epoch;
-    r->steps = told.steps;
-    r->train_loss = told.train_loss;
-    r->train_accuracy = told.train_accuracy;
-    r->val_loss = told.val_loss;
-    r->val_accuracy = told.val_accuracy;
-    r->val_top5 = told.val_top5;
+    const struct ss_epoch_result result = {.size = sizeof result,
+                                           .epoch = e->epoch,
+                                           .epochs = e->epochs,
+                                           .steps = (int64_t)e->step,
+                                           .learning_rate = e->lr,
+                                           .train_loss = e->train_loss,
+                                           .train_accuracy = mean(e->train.correct, e->train.count),
+                                           .val_loss = mean(v->loss, v->count),
+                                           .val_accuracy = mean(v->correct, v->count),
+                                           .val_top5 = mean(v->top5, v->count),
+                                           .seconds = e->train_s,
+                                           .images_per_s = ss_epoch_train_rate(e)};
+    r->epochs = result.epoch;
+    r->steps = result.steps;
+    r->train_loss = result.train_loss;
+    r->train_accuracy = result.train_accuracy;
+    r->val_loss = result.val_loss;
+    r->val_accuracy = result.val_accuracy;
+    r->val_top5 = result.val_top5;
     r->seconds += e->train_s;
     c->images += e->images;
     r->images_per_s = mean(c->images, r->seconds);
-    return c->on_epoch ? c->on_epoch(&told, c->user) : 0;
+    return c->on_epoch ? c->on_epoch(&result, c->user) : 0;
 }
 
 /* {"train", options..., NULL}, to be freed. */
@@ -77,25 +77,26 @@ static char **arguments(const char *command, const char *const options[], int *c
 
 /* As the command of the program, with its signals put back behind it. */
 static enum ss_status run(const char *const options[], int training,
-                          const struct ss_train_told *told)
+                          const struct ss_train_callbacks *callbacks)
 {
-    struct sigaction kept[SS_STOP_SIGNALS], kept_pipe; /* of these, a run changes what they do */
+    struct sigaction saved[SS_STOP_SIGNALS],
+        saved_pipe; /* of these, a run changes what they do */
     int argc;
     enum ss_status status = SS_ERR_INVALID;
     char **argv = arguments(training ? "train" : "eval", options, &argc);
     if (!argv)
         return SS_ERR_MEMORY;
     for (int i = 0; i < SS_STOP_SIGNALS; i++)
-        sigaction(ss_stop_signals[i], NULL, &kept[i]);
-    sigaction(SIGPIPE, NULL, &kept_pipe);
+        sigaction(ss_stop_signals[i], NULL, &saved[i]);
+    sigaction(SIGPIPE, NULL, &saved_pipe);
     ss_openmp_places_note();
     ss_comm_stay();
-    if (ss_cli_train(argc, argv, training, told, &status) == SS_EXIT_OK && status != SS_OK)
+    if (ss_cli_train(argc, argv, training, callbacks, &status) == SS_EXIT_OK && status != SS_OK)
         ss_fail(status, "%s: --help is for the command line; nothing was done",
                 training ? "ss_train" : "ss_eval");
     for (int i = 0; i < SS_STOP_SIGNALS; i++)
-        sigaction(ss_stop_signals[i], &kept[i], NULL);
-    sigaction(SIGPIPE, &kept_pipe, NULL);
+        sigaction(ss_stop_signals[i], &saved[i], NULL);
+    sigaction(SIGPIPE, &saved_pipe, NULL);
     free(argv);
     return status;
 }
@@ -126,10 +127,10 @@ enum ss_status ss_train(const char *const options[], ss_epoch_function on_epoch,
                                 .val_loss = NAN,
                                 .val_accuracy = NAN,
                                 .val_top5 = NAN}};
-    const struct ss_train_told told = {.epoch = end_of_epoch, .arg = &c};
+    const struct ss_train_callbacks callbacks = {.epoch = end_of_epoch, .arg = &c};
     if (result)
         SS_TRY(check_size(result->size, sizeof *result, "ss_train"));
-    SS_TRY(run(options, 1, &told));
+    SS_TRY(run(options, 1, &callbacks));
     if (result)
         give(result, result->size, &c.result, sizeof c.result);
     return SS_OK;
@@ -138,10 +139,10 @@ enum ss_status ss_train(const char *const options[], ss_epoch_function on_epoch,
 enum ss_status ss_eval(const char *const options[], struct ss_eval_result *result)
 {
     struct ss_metrics m = {0};
-    const struct ss_train_told told = {.evaluation = &m};
+    const struct ss_train_callbacks callbacks = {.evaluation = &m};
     if (result)
         SS_TRY(check_size(result->size, sizeof *result, "ss_eval"));
-    SS_TRY(run(options, 0, &told));
+    SS_TRY(run(options, 0, &callbacks));
     const struct ss_eval_result r = {.images = (int64_t)m.count,
                                      .loss = mean(m.loss, m.count),
                                      .accuracy = mean(m.correct, m.count),

@@ -165,12 +165,11 @@ static const struct data_verb verbs[] = {
     {"check", "data check", "cifar100", "Check a data set and print what it holds.", run_check},
     {"check", "data check", "cifar10", "Check a data set and print what it holds.", run_check},
     {"make", "data make", "tinyimagenet",
-     "Generate a small data set of JPEG files in TinyImageNet's layout.", data_run_make_pictures},
+     "Generate a small data set of JPEG files in TinyImageNet's layout.", data_run_make_images},
     {"check", "data check", "tinyimagenet",
-     "Check a data set of image files and print what it holds.", data_run_check_pictures},
+     "Check a data set of image files and print what it holds.", data_run_check_images},
     {"pack", "data pack", "tinyimagenet",
-     "Decode a data set of image files into packed files that load faster.",
-     data_run_pack_pictures},
+     "Decode a data set of image files into packed files that load faster.", data_run_pack_images},
 };
 enum { VERBS = sizeof verbs / sizeof *verbs };
 

@@ -61,7 +61,7 @@ static int run(const struct data_verb *verb, const struct ss_option *rows,
     data_catch_signals();
     if (convert(a.from, a.out, &how, &got) != SS_OK)
         return SS_EXIT_FAILED;
-    printf("%s: %zu training pictures of %s and %zu validation pictures of %s, %d classes, "
+    printf("%s: %zu training images of %s and %zu validation images of %s, %d classes, "
            "%dx%dx%d\n",
            a.out, got.train, got.images, got.val, *got.val_images ? got.val_images : got.images,
            got.classes, got.channels, got.height, got.width);

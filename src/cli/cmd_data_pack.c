@@ -2,7 +2,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/progress.h"
-#include "core/standard.h"
+#include "core/stdio_guard.h"
 #include "data/pack.h"
 
 #include <stdio.h>
@@ -110,7 +110,7 @@ static enum ss_status pack_folder(struct job *job, const char *name, const char 
     if (!found)
         printf(", %.1f s, %.0f files/s", seconds, (double)folder->count / seconds);
     printf("\n");
-    ss_standard_flush();
+    ss_stdio_flush();
     ss_pack_close(pack);
     return SS_OK;
 }
@@ -128,7 +128,7 @@ static enum ss_status pack_split(struct job *job, enum ss_split split, const cha
     return status;
 }
 
-int data_run_pack_pictures(const struct data_verb *verb, int argc, char **argv)
+int data_run_pack_images(const struct data_verb *verb, int argc, char **argv)
 {
     struct job job = {0};
     int code = data_verb_parse(verb, rows, &job, argc, argv);

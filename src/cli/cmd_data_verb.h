@@ -19,11 +19,11 @@ int data_verb_parse(const struct data_verb *verb, const struct ss_option *rows, 
 void data_catch_signals(void);
 int data_is_stopped(void);
 
-/* Those of data sets of pictures: cmd_data_pictures.c, cmd_data_pack.c, cmd_data_npz.c. */
-int data_run_make_pictures(const struct data_verb *verb, int argc, char **argv);
-int data_run_check_pictures(const struct data_verb *verb, int argc, char **argv);
+/* Those of data sets of images: cmd_data_images.c, cmd_data_pack.c, cmd_data_npz.c. */
+int data_run_make_images(const struct data_verb *verb, int argc, char **argv);
+int data_run_check_images(const struct data_verb *verb, int argc, char **argv);
 int data_run_convert_npz(const struct data_verb *verb, int argc, char **argv);
 int data_run_convert_idx(const struct data_verb *verb, int argc, char **argv);
-int data_run_pack_pictures(const struct data_verb *verb, int argc, char **argv);
+int data_run_pack_images(const struct data_verb *verb, int argc, char **argv);
 
 #endif

@@ -1,7 +1,7 @@
 #include "cli/commands.h"
 #include "comm/comm.h"
 #include "core/program.h"
-#include "core/standard.h"
+#include "core/stdio_guard.h"
 #include "graphs/models.h"
 #include "layers/list.h"
 #include "kernels/cpu/cpu.h"
@@ -87,11 +87,11 @@ static enum ss_status info(const struct ss_train_options *o)
     SS_TRY(ss_train_check(o));
     SS_TRY(ss_comm_open(&config, &comm));
     if (ss_comm_rank(comm) == 0) {
-        ss_environment_tell();
+        ss_environment_report();
         print_build();
         print_files();
     }
-    ss_standard_flush();
+    ss_stdio_flush();
     enum ss_status status = print_ranks(o, comm);
     ss_comm_close(comm);
     return status;

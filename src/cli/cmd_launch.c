@@ -119,6 +119,6 @@ int ss_cmd_launch(int argc, char **argv)
     o.command = command;
     if (check_command(o.command) != SS_OK)
         return 2;
-    ss_environment_tell(); /* ranks do not see what was taken out here */
+    ss_environment_report(); /* ranks do not see what was taken out here */
     return launch(&o);
 }

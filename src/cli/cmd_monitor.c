@@ -4,7 +4,7 @@
 #include "core/log.h"
 #include "core/options.h"
 #include "monitor/monitor.h"
-#include "monitor/report.h"
+#include "monitor/monitor_report.h"
 
 #include <stdio.h>
 #include <string.h>

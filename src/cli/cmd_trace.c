@@ -1,7 +1,7 @@
 #include "cli/commands.h"
 #include "core/log.h"
 #include "core/options.h"
-#include "trace/report.h"
+#include "trace/trace_report.h"
 #include "trace/starpu_rec.h"
 #include "trace/steps.h"
 
@@ -63,7 +63,7 @@ static enum ss_status analyse_one(const struct trace_arguments *a, int rank,
 static enum ss_status report(const struct trace_arguments *a, struct ss_rank_times **rank,
                              int count)
 {
-    const struct ss_report_options options = {
+    const struct ss_trace_report_options options = {
         .rank = (int)a->rank, .steps = a->steps || a->rank >= 0, .path = a->path};
     struct ss_run_times *run;
     size_t steps = 0;
@@ -73,9 +73,9 @@ static enum ss_status report(const struct trace_arguments *a, struct ss_rank_tim
         return ss_fail(SS_ERR_FORMAT, "%s: no whole step%s in this trace", a->dir,
                        a->steps ? " of --steps" : "");
     SS_TRY(ss_analyse_run(rank, count, &run));
-    enum ss_status status = ss_report_text(run, &options, stdout);
+    enum ss_status status = ss_trace_report_text(run, &options, stdout);
     if (status == SS_OK && a->json)
-        status = ss_report_json(run, &options, a->json);
+        status = ss_trace_report_json(run, &options, a->json);
     ss_run_times_free(run);
     return status;
 }

@@ -17,23 +17,24 @@ static const char predict_usage[] =
     "usage: starstep predict --images DIR --init FILE|FOLDER [OPTION...]\n"
     "Classify images: a table of classes and probabilities (CSV).\n";
 
-static enum ss_status train(struct ss_train_options *o, const struct ss_train_told *told)
+static enum ss_status train(struct ss_train_options *o, const struct ss_train_callbacks *callbacks)
 {
     /* Days of training do not end because who read the output has: main() tells at the end. */
     signal(SIGPIPE, SIG_IGN);
-    return o->check ? ss_train_check_only(o) : ss_train_run(o, told);
+    return o->check ? ss_train_check_only(o) : ss_train_run(o, callbacks);
 }
 
-static enum ss_status predict(struct ss_train_options *o, const struct ss_train_told *told)
+static enum ss_status predict(struct ss_train_options *o,
+                              const struct ss_train_callbacks *callbacks)
 {
-    (void)told;
+    (void)callbacks;
     return ss_predict_run(o);
 }
 
 struct command {
     const char *usage;
     unsigned groups;
-    enum ss_status (*run)(struct ss_train_options *o, const struct ss_train_told *told);
+    enum ss_status (*run)(struct ss_train_options *o, const struct ss_train_callbacks *callbacks);
 };
 
 static const struct command train_command = {train_usage, SS_TRAIN_OF_TRAIN, train},
@@ -42,7 +43,7 @@ static const struct command train_command = {train_usage, SS_TRAIN_OF_TRAIN, tra
 
 /* *result: how it ended, where there was something to do. */
 static int run(const struct command *command, int argc, char **argv,
-               const struct ss_train_told *told, enum ss_status *result)
+               const struct ss_train_callbacks *callbacks, enum ss_status *result)
 {
     struct ss_train_options o;
     const struct ss_option_set sets[] = {ss_train_option_set(&o, command->groups), {0}};
@@ -53,22 +54,22 @@ static int run(const struct command *command, int argc, char **argv,
     struct ss_start_weights found;
     enum ss_status status = ss_start_weights_find(&o, &found);
     if (status == SS_OK)
-        status = command->run(&o, told);
+        status = command->run(&o, callbacks);
     ss_recipe_close(recipe);
     *result = status;
     return status == SS_ERR_INTERRUPTED ? SS_EXIT_RESUME : ss_exit_code(status);
 }
 
-int ss_cli_train(int argc, char **argv, int training, const struct ss_train_told *told,
+int ss_cli_train(int argc, char **argv, int training, const struct ss_train_callbacks *callbacks,
                  enum ss_status *result)
 {
-    return run(training ? &train_command : &eval_command, argc, argv, told, result);
+    return run(training ? &train_command : &eval_command, argc, argv, callbacks, result);
 }
 
 static int run_alone(const struct command *command, int argc, char **argv)
 {
     enum ss_status status;
-    return run(command, argc, argv, &(struct ss_train_told){0}, &status);
+    return run(command, argc, argv, &(struct ss_train_callbacks){0}, &status);
 }
 
 int ss_cmd_train(int argc, char **argv)

@@ -5,7 +5,7 @@
 #include "runtime/environment.h"
 #include "runtime/placement.h"
 #include "train/recipe.h"
-#include "train/run_lock.h"
+#include "train/output_lock.h"
 #include "tune/tune.h"
 
 #include <stdio.h>
@@ -93,20 +93,20 @@ static enum ss_status print_next(struct ss_tune *t)
 }
 
 /* A second search in the folder would overwrite this one's results. */
-static enum ss_status lock_folder(const char *dir, struct ss_run_locks *locks)
+static enum ss_status lock_folder(const char *dir, struct ss_output_locks *locks)
 {
     const struct timespec pause = {.tv_nsec = 100000000};
     char path[SS_TUNE_PATH];
     int waiting = 1;
     SS_TRY(ss_folder_make(dir));
     SS_TRY(ss_folder_join(path, sizeof path, dir, ".lock"));
-    SS_TRY(ss_run_locks_add(locks, path, "--out"));
-    SS_TRY(ss_run_locks_take(locks, &waiting));
+    SS_TRY(ss_output_locks_add(locks, path, "--out"));
+    SS_TRY(ss_output_locks_take(locks, &waiting));
     while (waiting) {
         nanosleep(&pause, NULL);
-        SS_TRY(ss_run_locks_take(locks, &waiting));
+        SS_TRY(ss_output_locks_take(locks, &waiting));
     }
-    return ss_run_locks_keep(locks);
+    return ss_output_locks_start_heartbeat(locks);
 }
 
 static enum ss_status count_cores(struct ss_tune *t)
@@ -129,7 +129,7 @@ static enum ss_status prepare(struct ss_tune *t, const struct words *w)
     t->batch = each * ranks;
     SS_TRY(count_cores(t));
     SS_TRY(ss_tune_add(t, w->setting, (size_t)w->settings));
-    ss_environment_tell();
+    ss_environment_report();
     return SS_OK;
 }
 
@@ -149,7 +149,7 @@ static enum ss_status search(struct ss_tune *t, int *code)
 
 static enum ss_status tune(struct ss_tune *t, const struct words *w, int *code)
 {
-    struct ss_run_locks locks = {0};
+    struct ss_output_locks locks = {0};
     SS_TRY(prepare(t, w));
     if (t->options->check) {
         ss_tune_print_plan(t, stdout);
@@ -161,7 +161,7 @@ static enum ss_status tune(struct ss_tune *t, const struct words *w, int *code)
     enum ss_status status = lock_folder(t->options->dir, &locks);
     if (status == SS_OK)
         status = search(t, code);
-    ss_run_locks_release(&locks);
+    ss_output_locks_release(&locks);
     return status;
 }
 

@@ -12,8 +12,8 @@ int ss_cmd_train(int argc, char **argv);
 int ss_cmd_eval(int argc, char **argv);
 int ss_cmd_predict(int argc, char **argv);
 /* train or eval, with somebody to tell; *result: how it ended, where there was something to do. */
-struct ss_train_told;
-int ss_cli_train(int argc, char **argv, int training, const struct ss_train_told *told,
+struct ss_train_callbacks;
+int ss_cli_train(int argc, char **argv, int training, const struct ss_train_callbacks *callbacks,
                  enum ss_status *result);
 int ss_cmd_plan(int argc, char **argv);
 int ss_cmd_info(int argc, char **argv);

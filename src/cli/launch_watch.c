@@ -72,7 +72,7 @@ static int not_started(struct watch *w, const struct ss_launch_rank *rank)
     return 1;
 }
 
-static void say_first(struct watch *w)
+static void report_first(struct watch *w)
 {
     const struct ss_launch_rank *rank = &w->launch->ranks[w->failed];
     const char *rest = w->running > 0 ? "; ending the others" : "";
@@ -90,7 +90,7 @@ static void say_first(struct watch *w)
                 (int)rank->pid, WEXITSTATUS(status), rest);
 }
 
-static void say_left(const struct watch *w, const char *did, double seconds, const char *then)
+static void report_left(const struct watch *w, const char *did, double seconds, const char *then)
 {
     const struct ss_launch *launch = w->launch;
     int r = 0;
@@ -118,15 +118,15 @@ static void count_time(struct watch *w, double seconds)
     int signalled = WIFSIGNALED(w->launch->ranks[w->failed].status);
     if (!w->said && (signalled || w->running == 0 || w->since_failure_s >= DECIDE_SECONDS ||
                      w->since_failure_s >= options->grace_s))
-        say_first(w);
+        report_first(w);
     if (w->said && w->running > 0 && !w->killed && w->since_failure_s >= options->grace_s) {
-        say_left(w, "did not end within", options->grace_s, "killing");
+        report_left(w, "did not end within", options->grace_s, "killing");
         w->killed = 1;
         ss_launch_signal(w->launch, SIGKILL);
     }
     if (w->running > 0 && w->since_kill_s >= DEATH_SECONDS && !w->given_up) {
-        say_left(w, "has been killed and is not gone after", DEATH_SECONDS,
-                 "it hangs in the kernel; leaving it there");
+        report_left(w, "has been killed and is not gone after", DEATH_SECONDS,
+                    "it hangs in the kernel; leaving it there");
         w->given_up = 1;
     }
 }

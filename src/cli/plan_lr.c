@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { POINTS = 4000 }; /* of a picture, which is narrower than that */
+enum { POINTS = 4000 }; /* of an image, which is narrower than that */
 
 /* The steps of the epoch that begins at a step. */
 struct epoch {

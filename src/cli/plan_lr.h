@@ -1,4 +1,4 @@
-/* plan --lr-table: the learning rates of a run, before it. */
+/* plan --lr-table: the learning rates that a run will have. */
 #ifndef SS_CLI_PLAN_LR_H
 #define SS_CLI_PLAN_LR_H
 
@@ -12,7 +12,7 @@ enum ss_status ss_plan_lr(const struct ss_train_options *o, long ranks, long ima
 /* A line of each epoch: its first and last step with their rates. Errors: SS_ERR_IO,
  * SS_ERR_MEMORY. */
 enum ss_status ss_plan_lr_print(const struct ss_schedule *s, int json, FILE *out);
-/* A picture of all steps (SVG). Errors: SS_ERR_IO, SS_ERR_MEMORY. */
+/* A plot of all steps (SVG). Errors: SS_ERR_IO, SS_ERR_MEMORY. */
 enum ss_status ss_plan_lr_draw(const struct ss_schedule *s, const char *file);
 
 #endif

@@ -18,9 +18,9 @@
 /* The variable by which an MPI launcher shows, or NULL. */
 static const char *mpi_launcher(void)
 {
-    for (int i = 0; i < SS_MPI_MARKS; i++)
-        if (getenv(ss_mpi_marks[i].name))
-            return ss_mpi_marks[i].name;
+    for (int i = 0; i < SS_MPI_LAUNCHERS; i++)
+        if (getenv(ss_mpi_launchers[i].name))
+            return ss_mpi_launchers[i].name;
     return NULL;
 }
 

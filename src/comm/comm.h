@@ -162,7 +162,7 @@ struct ss_comm_fact {
 enum ss_status ss_comm_check_facts(struct ss_comm *comm, const char *what,
                                    const struct ss_comm_fact *fact, size_t n);
 /* The same for one. */
-enum ss_status ss_comm_check_equal(struct ss_comm *comm, const char *name, const char *value);
+enum ss_status ss_comm_check_consistent(struct ss_comm *comm, const char *name, const char *value);
 
 /* Collective start-up check: all-reduce of known values at the given element counts, in the format
  * that will travel, result compared exactly. Errors: SS_ERR_COMM with the first wrong element, or

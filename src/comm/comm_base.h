@@ -92,7 +92,7 @@ void ss_comm_account_end(struct ss_comm *comm);
 void ss_comm_finish(struct ss_comm *comm, const struct ss_comm_request *request);
 
 /* For backends: this process ends before its time. Runs what ss_comm_at_abort was given, once; the
- * guard (comm_guard.h) then has what time is left. */
+ * guard (call_timeout.h) then has what time is left. */
 void ss_comm_before_abort(struct ss_comm *comm);
 
 /* comm.c, for the other files of the front: start a collective and wait for its end. */

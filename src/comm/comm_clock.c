@@ -6,7 +6,7 @@
  * within [t0 - r1, t3 - r2], and after several rounds within what is common to them. Source: the
  * bounds of Marzullo's interval method as RFC 5905 uses them. */
 #include "comm/comm.h"
-#include "core/boot.h"
+#include "core/boot_id.h"
 #include "core/clock.h"
 #include "core/log.h"
 

@@ -25,11 +25,11 @@ enum {
     PORT_BLOCKS = 1000
 };
 
-const struct ss_mpi_mark ss_mpi_marks[SS_MPI_MARKS] = {{"OMPI_COMM_WORLD_SIZE", 1},
-                                                       {"PMIX_RANK", 0},
-                                                       {"PMI_SIZE", 1},
-                                                       {"PMI_RANK", 0},
-                                                       {"MPI_LOCALNRANKS", 0}};
+const struct ss_mpi_launcher ss_mpi_launchers[SS_MPI_LAUNCHERS] = {{"OMPI_COMM_WORLD_SIZE", 1},
+                                                                   {"PMIX_RANK", 0},
+                                                                   {"PMI_SIZE", 1},
+                                                                   {"PMI_RANK", 0},
+                                                                   {"MPI_LOCALNRANKS", 0}};
 
 /* A variable's value; NULL when it is not set, or empty. */
 static const char *get(const char *name)

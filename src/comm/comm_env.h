@@ -39,12 +39,12 @@ struct ss_comm_env {
 };
 
 /* What launchers of MPI programs set, of which one is enough; `counts`: to the number of ranks. */
-struct ss_mpi_mark {
+struct ss_mpi_launcher {
     const char *name;
     int counts;
 };
-enum { SS_MPI_MARKS = 5 };
-extern const struct ss_mpi_mark ss_mpi_marks[SS_MPI_MARKS];
+enum { SS_MPI_LAUNCHERS = 5 };
+extern const struct ss_mpi_launcher ss_mpi_launchers[SS_MPI_LAUNCHERS];
 
 /* Errors: SS_ERR_INVALID: variables that are missing, make no sense or contradict each other. */
 enum ss_status ss_comm_env_read(struct ss_comm_env *out);

@@ -66,16 +66,16 @@ enum ss_status ss_local_check_alone(void)
     if (env.size > 1)
         return not_alone(env.kind == SS_ENV_SLURM ? "SLURM_PROCID" : "WORLD_SIZE");
     int counted = env.kind != SS_ENV_ALONE;
-    for (int i = 0; i < SS_MPI_MARKS; i++) {
-        const char *size = ss_mpi_marks[i].counts ? get(ss_mpi_marks[i].name) : NULL;
+    for (int i = 0; i < SS_MPI_LAUNCHERS; i++) {
+        const char *size = ss_mpi_launchers[i].counts ? get(ss_mpi_launchers[i].name) : NULL;
         if (size && strcmp(size, "1") != 0)
-            return not_alone(ss_mpi_marks[i].name);
+            return not_alone(ss_mpi_launchers[i].name);
         counted = counted || size;
     }
     /* A launcher that does not say how many it started. */
-    for (int i = 0; i < SS_MPI_MARKS; i++)
-        if (!counted && get(ss_mpi_marks[i].name))
-            return not_alone(ss_mpi_marks[i].name);
+    for (int i = 0; i < SS_MPI_LAUNCHERS; i++)
+        if (!counted && get(ss_mpi_launchers[i].name))
+            return not_alone(ss_mpi_launchers[i].name);
     return SS_OK;
 }
 

@@ -7,9 +7,9 @@
 #    include "config.h"
 #endif
 #include "comm/comm_mpi.h"
-#include "comm/comm_guard.h"
-#include "comm/comm_mpi_sum.h"
-#include "comm/comm_siblings.h"
+#include "comm/call_timeout.h"
+#include "comm/mpi_all_reduce.h"
+#include "comm/stopped_ranks.h"
 #include "core/log.h"
 #include "core/thread.h"
 
@@ -57,8 +57,8 @@ static enum ss_status mpi_start(struct ss_comm *comm, const struct ss_comm_reque
         nparts = 2 * (request->count / SS_MPI_EXCHANGE_PIECE + 1);
     else if (ss_mpi_small_fits(comm, request))
         nparts = 2 * (size_t)(comm->size - 1);
-    else if (ss_mpi_sum_fits(comm, request))
-        nparts = (size_t)ss_mpi_sum_parts(mpi, request);
+    else if (ss_mpi_all_reduce_fits(comm, request))
+        nparts = (size_t)ss_mpi_all_reduce_parts(mpi, request);
     size_t bytes = sizeof(struct ss_mpi_op) + nparts * sizeof(MPI_Request);
     struct ss_mpi_op *op = calloc(1, bytes);
     if (!op)
@@ -83,11 +83,11 @@ void ss_comm_mpi_stay(void)
 
 static void end_mpi(double timeout_s)
 {
-    ss_guard_explain(ss_siblings_describe);
-    ss_guard_set(timeout_s, "the end of the run: MPI_Finalize did not return in time");
+    ss_call_timeout_explain(ss_stopped_ranks_describe);
+    ss_call_timeout_set(timeout_s, "the end of the run: MPI_Finalize did not return in time");
     MPI_Finalize();
-    ss_guard_clear();
-    ss_guard_explain(NULL);
+    ss_call_timeout_clear();
+    ss_call_timeout_explain(NULL);
 }
 
 static void end_at_exit(void)
@@ -104,21 +104,22 @@ static void mpi_close(struct ss_comm *comm)
     mpi->stop = 1;
     pthread_mutex_unlock(&mpi->lock);
     wake(mpi);
-    ss_neighbour_end(&mpi->neighbour); /* all ranks have passed the last barrier */
+    ss_peer_death_end(&mpi->neighbour); /* all ranks have passed the last barrier */
     pthread_join(mpi->thread, NULL);
-    ss_guard_explain(ss_siblings_describe);
-    ss_guard_set(comm->timeout_s, "the end of the run: MPI did not free its communicators in time");
-    ss_mpi_sum_close(mpi);
-    ss_mpi_beats_close(mpi);
+    ss_call_timeout_explain(ss_stopped_ranks_describe);
+    ss_call_timeout_set(comm->timeout_s,
+                        "the end of the run: MPI did not free its communicators in time");
+    ss_mpi_all_reduce_close(mpi);
+    ss_mpi_heartbeats_close(mpi);
     MPI_Comm_free(&mpi->world);
     MPI_Comm_free(&mpi->sums);
     MPI_Comm_free(&mpi->small);
     MPI_Comm_free(&mpi->control);
-    ss_guard_clear();
-    ss_guard_explain(NULL);
+    ss_call_timeout_clear();
+    ss_call_timeout_explain(NULL);
     if (!stays)
         end_mpi(comm->timeout_s);
-    ss_neighbour_close(&mpi->neighbour);
+    ss_peer_death_close(&mpi->neighbour);
     close(mpi->wake);
     pthread_mutex_destroy(&mpi->lock);
     free(mpi->node);
@@ -142,17 +143,17 @@ static enum ss_status check_world(int size)
 /* The ranks of this node tell each other which processes they are. */
 static enum ss_status meet_neighbour(struct ss_mpi *mpi, MPI_Comm node)
 {
-    struct ss_neighbour_card own, root, next;
+    struct ss_peer_death_card own, root, next;
     int here = mpi->comm->local_rank, n = mpi->comm->local_size;
     if (n == 1)
         return SS_OK;
-    ss_neighbour_describe(&mpi->neighbour, mpi->comm->rank, here == 0, &own);
+    ss_peer_death_describe(&mpi->neighbour, mpi->comm->rank, here == 0, &own);
     root = own;
     MPI_TRY(MPI_Bcast(&root, sizeof root, MPI_BYTE, 0, node), "start-up");
     MPI_TRY(MPI_Sendrecv(&own, sizeof own, MPI_BYTE, (here + n - 1) % n, 0, &next, sizeof next,
                          MPI_BYTE, (here + 1) % n, 0, node, MPI_STATUS_IGNORE),
             "start-up");
-    ss_neighbour_open(&mpi->neighbour, &own, &root, &next);
+    ss_peer_death_open(&mpi->neighbour, &own, &root, &next);
     return SS_OK;
 }
 
@@ -223,16 +224,17 @@ static enum ss_status start_mpi(struct ss_mpi *mpi)
 {
     exit_timeout_s = mpi->comm->timeout_s;
     SS_TRY(init());
-    ss_guard_set(mpi->comm->timeout_s,
-                 "start-up: the first messages between ranks did not come before the timeout; see "
-                 "that no rank has ended and that the nodes reach each other");
+    ss_call_timeout_set(
+        mpi->comm->timeout_s,
+        "start-up: the first messages between ranks did not come before the timeout; see "
+        "that no rank has ended and that the nodes reach each other");
     SS_TRY(find_place(mpi));
     MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->world), "start-up");
     MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->sums), "start-up");
     MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->small), "start-up");
     MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->control), "start-up");
-    ss_mpi_sum_open(mpi);
-    return ss_mpi_beats_open(mpi);
+    ss_mpi_all_reduce_open(mpi);
+    return ss_mpi_heartbeats_open(mpi);
 }
 
 static enum ss_status start_thread(struct ss_mpi *mpi)
@@ -255,21 +257,22 @@ enum ss_status ss_comm_mpi_open(struct ss_comm *comm)
     mpi->comm = comm;
     mpi->neighbour.fd = mpi->neighbour.own_board = -1;
     comm->state = mpi;
-    enum ss_status status = ss_guard_start();
+    enum ss_status status = ss_call_timeout_start();
     if (status == SS_OK) {
-        ss_guard_explain(ss_siblings_describe);
-        ss_guard_set(comm->timeout_s,
-                     "start-up: MPI_Init did not return before the timeout; see that every rank is "
-                     "started and that the nodes reach each other");
+        ss_call_timeout_explain(ss_stopped_ranks_describe);
+        ss_call_timeout_set(
+            comm->timeout_s,
+            "start-up: MPI_Init did not return before the timeout; see that every rank is "
+            "started and that the nodes reach each other");
         status = start_mpi(mpi);
-        ss_guard_explain(NULL);
+        ss_call_timeout_explain(NULL);
     }
     if (status == SS_OK)
         status = start_thread(mpi);
     if (status != SS_OK) {
         /* Half-started MPI cannot be taken back: the caller ends the process, and the launcher then
          * ends the other ranks. */
-        ss_guard_clear();
+        ss_call_timeout_clear();
         free(mpi->node);
         free(mpi);
         return status;

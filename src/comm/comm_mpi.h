@@ -3,8 +3,8 @@
 #define SS_COMM_COMM_MPI_H
 
 #include "comm/comm_base.h"
-#include "comm/comm_neighbour.h"
-#include "comm/comm_pause.h"
+#include "comm/peer_death.h"
+#include "comm/backoff.h"
 #include "comm/comm_watch.h"
 
 #include <mpi.h>
@@ -21,8 +21,8 @@ struct ss_mpi_op {
     uint64_t seq;     /* from 1, in the order of starting; of its channel */
     int not_reached;  /* what is only watched: this rank's device has not reached it */
     double started_s; /* on the watch clock */
-    int half; /* comm_mpi_sum.h: 1 reduce-scatter, 2 all-gather; 0 for MPI's own collectives */
-    struct ss_mpi_scratch *scratch; /* of comm_mpi_sum.c */
+    int half; /* mpi_all_reduce.h: 1 reduce-scatter, 2 all-gather; 0 for MPI's own collectives */
+    struct ss_mpi_scratch *scratch; /* of mpi_all_reduce.c */
     uint64_t first_ns, last_ns;     /* when parts ended, of the present half */
     int ended_parts, first_parts;   /* that have ended, all and the first time */
     int nparts;                     /* MPI counts are ints: large ones go in parts */
@@ -36,18 +36,18 @@ struct ss_mpi_list {
 /* Looks at what is only watched, of one channel. */
 struct ss_mpi_watch {
     uint64_t head, due_ns; /* the number of the one that is asked, and when it is asked again */
-    struct ss_pause pause;
+    struct ss_backoff backoff;
 };
 
 struct ss_mpi {
     struct ss_comm *comm;
     MPI_Comm world;   /* for collectives */
-    MPI_Comm sums;    /* for the messages of comm_mpi_sum.c */
+    MPI_Comm sums;    /* for the messages of mpi_all_reduce.c */
     MPI_Comm small;   /* for sums of SS_COMM_SMALL, of either kind */
-    MPI_Comm control; /* for beats */
+    MPI_Comm control; /* for heartbeats */
     int *node;        /* by rank: the first rank of its node */
-    size_t
-        piece_bytes[2]; /* comm_mpi_sum.c: of a message within a node and to another one; 0: any */
+    size_t piece_bytes
+        [2]; /* mpi_all_reduce.c: of a message within a node and to another one; 0: any */
     pthread_t thread;
 
     int wake; /* an event for the thread: something is queued, or stop */
@@ -56,14 +56,14 @@ struct ss_mpi {
     struct ss_mpi_list queue; /* posted, not yet started */
     int stop;
 
-    struct ss_neighbour neighbour;
+    struct ss_peer_death neighbour;
 
     /* The rest belongs to the communication thread. */
     struct ss_mpi_list under_way;
     uint64_t started[SS_COMM_CHANNELS];
     struct ss_watch_last last[SS_COMM_CHANNELS];
     struct ss_mpi_watch watch[SS_COMM_CHANNELS];
-    struct ss_pause pause;          /* between tests of what MPI makes */
+    struct ss_backoff backoff;      /* between tests of what MPI makes */
     uint64_t eager_until_ns;        /* these are made without */
     uint64_t empty_ns;              /* what a test takes that finds nothing */
     long switches;                  /* of threads, before it */
@@ -72,10 +72,10 @@ struct ss_mpi {
     MPI_Op add[SS_DTYPE_BF16 + 1];  /* of 2-byte numbers, by format; made when first needed */
     int has_add[SS_DTYPE_BF16 + 1];
     struct ss_watch_clock clock;
-    double beat_every_s, next_beat_s;
+    double heartbeat_every_s, next_heartbeat_s;
     /* rank 0: all; others: [0] is what they know of rank 0 */
     struct ss_watch_rank *ranks[SS_COMM_CHANNELS];
-    struct ss_beat own[SS_COMM_CHANNELS]; /* the buffer of the beats being sent */
+    struct ss_heartbeat own[SS_COMM_CHANNELS]; /* the buffer of the heartbeats being sent */
     MPI_Request *sends;          /* rank 0: one for each rank; others: [0] */
 };
 
@@ -83,7 +83,7 @@ struct ss_mpi {
  * under way. */
 void *ss_mpi_thread(void *arg);
 
-/* comm_mpi_test.c: one call that asks MPI which messages of the sums under way have ended; sums that
+/* mpi_progress.c: one call that asks MPI which messages of the sums under way have ended; sums that
  * have are finished. slept: the thread has, since the last call. MPI tells of data that move only by
  * ended messages, and by the time that a call takes. */
 enum ss_mpi_found {
@@ -97,12 +97,12 @@ enum ss_mpi_found ss_mpi_test_sums(struct ss_mpi *mpi, int slept);
  * UINT64_MAX when there is nothing. */
 uint64_t ss_mpi_test_watched(struct ss_mpi *mpi);
 
-/* comm_mpi_beats.c: host names and buffers for beats. Collective; before the thread starts. */
-enum ss_status ss_mpi_beats_open(struct ss_mpi *mpi);
-void ss_mpi_beats_close(struct ss_mpi *mpi);
-struct ss_beat ss_mpi_own_beat(const struct ss_mpi *mpi, enum ss_comm_channel channel);
-/* Exchange beats and look at the deadline; ends the run when it has passed. */
-void ss_mpi_beats_tick(struct ss_mpi *mpi);
+/* mpi_heartbeat.c: host names and buffers for heartbeats. Collective; before the thread starts. */
+enum ss_status ss_mpi_heartbeats_open(struct ss_mpi *mpi);
+void ss_mpi_heartbeats_close(struct ss_mpi *mpi);
+struct ss_heartbeat ss_mpi_own_heartbeat(const struct ss_mpi *mpi, enum ss_comm_channel channel);
+/* Exchange heartbeats and look at the deadline; ends the run when it has passed. */
+void ss_mpi_heartbeats_tick(struct ss_mpi *mpi);
 
 /* comm_mpi_base.c */
 /* The most elements in one MPI call; a larger collective goes in several. */
@@ -112,11 +112,11 @@ size_t ss_mpi_part_elements(void);
 enum ss_status ss_mpi_fail(const char *call, int rc, const char *where);
 
 /* End every rank. Does not return when there are more than one. The reason has been reported, if
- * not by this rank then by another one of this node (ss_neighbour_ended). */
+ * not by this rank then by another one of this node (ss_peer_death_ended). */
 void ss_mpi_abort(struct ss_comm *comm);
 
 /* The next rank of this node has died: end every rank, with a message that names it. `own`: what this rank waits for. */
-void ss_mpi_end_for_death(struct ss_mpi *mpi, const struct ss_beat *own);
+void ss_mpi_end_for_death(struct ss_mpi *mpi, const struct ss_heartbeat *own);
 
 /* An MPI call for this channel has failed: 0 if another rank of this node says why, or the next one has died (does not
  * return then). The kernel closes a process's connections a moment before it tells of its death: waits for that. */

@@ -2,7 +2,7 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
-#include "comm/comm_guard.h"
+#include "comm/call_timeout.h"
 #include "comm/comm_mpi.h"
 #include "core/log.h"
 
@@ -44,8 +44,8 @@ void ss_mpi_abort(struct ss_comm *comm)
         return;
     while (atomic_flag_test_and_set(&begun))
         pause(); /* another thread is ending the process */
-    ss_neighbour_end(&mpi->neighbour);
-    ss_guard_set_last(ABORT_SECONDS, "the end of all ranks hangs; ending this rank alone");
+    ss_peer_death_end(&mpi->neighbour);
+    ss_call_timeout_set_final(ABORT_SECONDS, "the end of all ranks hangs; ending this rank alone");
     ss_comm_before_abort(comm);
     /* mpiexec drops what ranks have printed and it has not read when one of them aborts. */
     nanosleep(&(struct timespec){0, WORDS_NS}, NULL);
@@ -54,7 +54,7 @@ void ss_mpi_abort(struct ss_comm *comm)
     _exit(1);
 }
 
-void ss_mpi_end_for_death(struct ss_mpi *mpi, const struct ss_beat *own)
+void ss_mpi_end_for_death(struct ss_mpi *mpi, const struct ss_heartbeat *own)
 {
     char text[512], host[SS_WATCH_HOST] = "";
     gethostname(host, sizeof host - 1);
@@ -66,14 +66,14 @@ void ss_mpi_end_for_death(struct ss_mpi *mpi, const struct ss_beat *own)
 int ss_mpi_is_news(struct ss_mpi *mpi, enum ss_comm_channel channel)
 {
     const struct timespec moment = {0, NEWS_NS / 40};
-    const struct ss_beat own =
+    const struct ss_heartbeat own =
         ss_watch_describe(mpi->started[channel], &mpi->last[channel], NULL, 0, 0);
-    for (int i = 0; i < 40 && mpi->neighbour.board && !ss_neighbour_ended(&mpi->neighbour); i++) {
-        if (ss_neighbour_died(&mpi->neighbour))
+    for (int i = 0; i < 40 && mpi->neighbour.board && !ss_peer_death_ended(&mpi->neighbour); i++) {
+        if (ss_peer_death_happened(&mpi->neighbour))
             ss_mpi_end_for_death(mpi, &own);
         nanosleep(&moment, NULL);
     }
-    return !ss_neighbour_ended(&mpi->neighbour);
+    return !ss_peer_death_ended(&mpi->neighbour);
 }
 
 void ss_mpi_check(struct ss_mpi *mpi, const char *call, int rc,

@@ -1,17 +1,17 @@
 /* comm_mpi_thread.c: the thread that makes all MPI calls: starts what is queued, tests what is
- * under way, exchanges beats, and sleeps in between.
+ * under way, exchanges heartbeats, and sleeps in between.
  *
  * Open MPI progresses only inside MPI calls, so the thread must keep testing. While data moves it
  * tests again at once; while it waits for a late rank it sleeps between tests, longer and longer
- * (comm_pause.h), and leaves the core to the compute workers. When the pieces of a sum show how slow
+ * (backoff.h), and leaves the core to the compute workers. When the pieces of a sum show how slow
  * the link is, it sleeps until the next one can be there: testing meanwhile would take the compute
  * workers' time and bring nothing. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
-#include "comm/comm_guard.h"
+#include "comm/call_timeout.h"
 #include "comm/comm_mpi.h"
-#include "comm/comm_mpi_sum.h"
+#include "comm/mpi_all_reduce.h"
 #include "core/clock.h"
 #include "core/log.h"
 
@@ -23,11 +23,11 @@
 enum {
     EAGER_NS = 60000,       /* after data has moved, test for so long without sleeping */
     SECOND_LOOK_NS = 10000, /* where it may have */
-    USUAL_SMALL_NS = 50000, /* SS_PAUSE_USUAL_NS while compute waits for a small sum */
+    USUAL_SMALL_NS = 50000, /* SS_BACKOFF_USUAL_NS while compute waits for a small sum */
     PACE_MAX_NS = 2000000,  /* between pieces of a sum, so that neither side's socket runs dry */
 };
 
-/* MPI's own collectives, for what comm_mpi_sum.c does not take.
+/* MPI's own collectives, for what mpi_all_reduce.c does not take.
  *
  * The sum's bits are equal on all ranks and in all runs of one rank count, because Open MPI's
  * nonblocking all-reduce fixes the order of additions by rank and count alone (it either reduces to
@@ -42,7 +42,7 @@ static int start_part(struct ss_mpi *mpi, struct ss_mpi_op *op, size_t first, in
     case SS_COMM_SUM_F32:
     case SS_COMM_REDUCE_SCATTER_F32: /* the whole sum, which has the share's bits */
         if (r->wire != SS_DTYPE_F32)
-            return ss_mpi_sum_part(mpi, op, first, n, request);
+            return ss_mpi_all_reduce_part(mpi, op, first, n, request);
         return MPI_Iallreduce(MPI_IN_PLACE, data, n, MPI_FLOAT, MPI_SUM, mpi->world, request);
     case SS_COMM_SUM_F64:
         return MPI_Iallreduce(MPI_IN_PLACE, data, n, MPI_DOUBLE, MPI_SUM,
@@ -89,7 +89,7 @@ static int start_exchange(struct ss_mpi *mpi, struct ss_mpi_op *op)
 static int start_parts(struct ss_mpi *mpi, struct ss_mpi_op *op)
 {
     size_t part = ss_mpi_part_elements();
-    int begun = ss_mpi_sum_begin(mpi, op);
+    int begun = ss_mpi_all_reduce_begin(mpi, op);
     if (begun != MPI_SUCCESS)
         return begun;
     for (int i = 0; i < op->nparts; i++) {
@@ -112,12 +112,13 @@ static void start_op(struct ss_mpi *mpi, struct ss_mpi_op *op)
         op->nparts = 0;
     else if (op->request.kind == SS_COMM_EXCHANGE)
         ss_mpi_check(mpi, "exchange", start_exchange(mpi, op), &op->request);
-    else if (ss_mpi_sum_fits(mpi->comm, &op->request) && op->request.kind == SS_COMM_ALLGATHER_F32)
-        ss_mpi_check(mpi, "all-gather", ss_mpi_sum_gather(mpi, op), &op->request);
+    else if (ss_mpi_all_reduce_fits(mpi->comm, &op->request) &&
+             op->request.kind == SS_COMM_ALLGATHER_F32)
+        ss_mpi_check(mpi, "all-gather", ss_mpi_all_reduce_gather(mpi, op), &op->request);
     else if (ss_mpi_small_fits(mpi->comm, &op->request))
         ss_mpi_check(mpi, "small sum", ss_mpi_small_start(mpi, op), &op->request);
-    else if (ss_mpi_sum_fits(mpi->comm, &op->request))
-        ss_mpi_check(mpi, "all-reduce", ss_mpi_sum_scatter(mpi, op), &op->request);
+    else if (ss_mpi_all_reduce_fits(mpi->comm, &op->request))
+        ss_mpi_check(mpi, "all-reduce", ss_mpi_all_reduce_scatter(mpi, op), &op->request);
     else
         ss_mpi_check(mpi, "collective", start_parts(mpi, op), &op->request);
     *mpi->under_way.end = op;
@@ -167,7 +168,7 @@ static uint64_t least_pace(const struct ss_mpi *mpi, uint64_t now)
         if (pace > 0 && (least == 0 || pace < least))
             least = pace;
     }
-    return least >= SS_PAUSE_LEAST_NS ? least : 0;
+    return least >= SS_BACKOFF_LEAST_NS ? least : 0;
 }
 
 /* Of sums and other collectives of MPI, nanoseconds to sleep before the next test; UINT64_MAX where
@@ -181,9 +182,9 @@ static uint64_t rest(struct ss_mpi *mpi, enum ss_mpi_found found)
         small |= op->nparts > 0 && op->request.channel == SS_COMM_SMALL;
     }
     if (found == SS_MPI_MOVED)
-        ss_pause_moved(&mpi->pause, now);
+        ss_backoff_progressed(&mpi->backoff, now);
     else if (found != SS_MPI_NOTHING)
-        ss_pause_restart(&mpi->pause);
+        ss_backoff_restart(&mpi->backoff);
     if (found != SS_MPI_NOTHING) {
         const uint64_t eager = now + (found == SS_MPI_PERHAPS ? SECOND_LOOK_NS : EAGER_NS);
         mpi->eager_until_ns = eager > mpi->eager_until_ns ? eager : mpi->eager_until_ns;
@@ -195,17 +196,17 @@ static uint64_t rest(struct ss_mpi *mpi, enum ss_mpi_found found)
         return pace;
     if (now < mpi->eager_until_ns)
         return 0;
-    return ss_pause_next(&mpi->pause, now, small ? USUAL_SMALL_NS : SS_PAUSE_USUAL_NS);
+    return ss_backoff_next(&mpi->backoff, now, small ? USUAL_SMALL_NS : SS_BACKOFF_USUAL_NS);
 }
 
-static void look_at_neighbour(struct ss_mpi *mpi)
+static void check_neighbour(struct ss_mpi *mpi)
 {
-    if (!ss_neighbour_died(&mpi->neighbour))
+    if (!ss_peer_death_happened(&mpi->neighbour))
         return;
     ss_watch_clock_advance(&mpi->clock);
-    struct ss_beat own = ss_mpi_own_beat(mpi, SS_COMM_SMALL);
+    struct ss_heartbeat own = ss_mpi_own_heartbeat(mpi, SS_COMM_SMALL);
     if (!own.waiting_seq)
-        own = ss_mpi_own_beat(mpi, SS_COMM_MAIN);
+        own = ss_mpi_own_heartbeat(mpi, SS_COMM_MAIN);
     ss_mpi_end_for_death(mpi, &own);
 }
 
@@ -221,7 +222,7 @@ static int nap(struct ss_mpi *mpi, uint64_t ns)
     if (n > 0 && events[0].revents)
         (void)!read(mpi->wake, &times, sizeof times); /* only to make it quiet */
     if (n > 0 && events[1].revents)
-        look_at_neighbour(mpi);
+        check_neighbour(mpi);
     pthread_mutex_lock(&mpi->lock);
     int stop = mpi->stop && !mpi->queue.first && !mpi->under_way.first;
     pthread_mutex_unlock(&mpi->lock);
@@ -237,18 +238,19 @@ void *ss_mpi_thread(void *arg)
     mpi->clock.ns = ss_now_ns();
     while (!stop) {
         /* Should an MPI call below hang, the guard ends this rank, and the launcher the others. */
-        ss_guard_set(mpi->comm->timeout_s + 5, "an MPI call of the communication thread has hung");
+        ss_call_timeout_set(mpi->comm->timeout_s + 5,
+                            "an MPI call of the communication thread has hung");
         const int begun = start_queued(mpi);
         const enum ss_mpi_found found = ss_mpi_test_sums(mpi, slept);
         const uint64_t watched = ss_mpi_test_watched(mpi);
         const uint64_t sums = rest(mpi, begun ? SS_MPI_MOVED : found);
         ss_watch_clock_advance(&mpi->clock);
-        if (mpi->clock.now_s >= mpi->next_beat_s) {
-            look_at_neighbour(mpi); /* it does not nap while data moves */
-            ss_mpi_beats_tick(mpi);
-            mpi->next_beat_s = mpi->clock.now_s + mpi->beat_every_s;
+        if (mpi->clock.now_s >= mpi->next_heartbeat_s) {
+            check_neighbour(mpi); /* it does not nap while data moves */
+            ss_mpi_heartbeats_tick(mpi);
+            mpi->next_heartbeat_s = mpi->clock.now_s + mpi->heartbeat_every_s;
         }
-        uint64_t ns = (uint64_t)(1e9 * mpi->beat_every_s);
+        uint64_t ns = (uint64_t)(1e9 * mpi->heartbeat_every_s);
         ns = sums < ns ? sums : ns;
         ns = watched < ns ? watched : ns;
         slept = ns > 0;

@@ -7,7 +7,7 @@
 #    include "config.h"
 #endif
 #include "comm/comm_tcp.h"
-#include "comm/comm_guard.h"
+#include "comm/call_timeout.h"
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/thread.h"
@@ -62,7 +62,7 @@ static void tcp_abort(struct ss_comm *comm)
     tcp->abort = 1;
     pthread_mutex_unlock(&tcp->lock);
     wake(tcp);
-    ss_guard_set(ABORT_SECONDS, "the communication thread has hung; ending this rank alone");
+    ss_call_timeout_set(ABORT_SECONDS, "the communication thread has hung; ending this rank alone");
     for (;;)
         pause(); /* the communication thread ends the process */
 }
@@ -109,7 +109,7 @@ static struct ss_tcp *make_tcp(struct ss_comm *comm)
     tcp->npeers = (int)npeers;
     tcp->queue.end = &tcp->queue.first;
     tcp->under_way.end = &tcp->under_way.first;
-    tcp->beat_every_s = ss_watch_period(comm->timeout_s);
+    tcp->heartbeat_every_s = ss_watch_period(comm->timeout_s);
     pthread_mutex_init(&tcp->lock, NULL);
     tcp->peers = calloc(npeers, sizeof *tcp->peers);
     tcp->ranks = calloc(npeers + 1, sizeof *tcp->ranks);
@@ -189,13 +189,14 @@ enum ss_status ss_comm_tcp_open(struct ss_comm *comm)
     comm->local_rank = env.local_rank;
     comm->node = env.node;
     ss_log_set_rank(comm->rank, comm->size);
-    SS_TRY(ss_guard_start());
+    SS_TRY(ss_call_timeout_start());
     struct ss_tcp *tcp = make_tcp(comm);
     if (!tcp)
         return SS_ERR_MEMORY;
-    ss_guard_set(2 * comm->timeout_s + 10, "start-up: a call that asks for an address has hung");
+    ss_call_timeout_set(2 * comm->timeout_s + 10,
+                        "start-up: a call that asks for an address has hung");
     enum ss_status status = meet(tcp, &env);
-    ss_guard_clear();
+    ss_call_timeout_clear();
     if (status == SS_OK)
         status = open_events(tcp);
     if (status == SS_OK)

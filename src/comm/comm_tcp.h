@@ -1,9 +1,9 @@
 /* The TCP backend's own parts; only for src/comm/comm_tcp*.c.
  *
  * A star: rank 0 has a connection to every other rank, and they to rank 0 alone. On a connection go
- * frames: a header and its payload. A rank's beat (comm_watch.h) tells the other side also which
+ * frames: a header and its payload. A rank's heartbeat (comm_watch.h) tells the other side also which
  * collective is at the head of its line; data of a collective is sent only when it is at the
- * receiver's head too, whose memory is then ready. So whoever receives can always read, beats never
+ * receiver's head too, whose memory is then ready. So whoever receives can always read, heartbeats never
  * queue behind data that nobody takes, and a rank that is busy elsewhere is not taken for a dead
  * one.
  *
@@ -13,14 +13,14 @@
 
 #include "comm/comm_base.h"
 #include "comm/comm_env.h"
-#include "comm/comm_pause.h"
+#include "comm/backoff.h"
 #include "comm/comm_tcp_hello.h"
 #include "comm/comm_watch.h"
 
 #include <pthread.h>
 
 enum {
-    SS_TCP_CHUNK = 1 << 18, /* bytes of data in one frame: beats go between frames */
+    SS_TCP_CHUNK = 1 << 18, /* bytes of data in one frame: heartbeats go between frames */
     SS_TCP_TEXT = 1024
 };
 
@@ -28,7 +28,7 @@ enum {
 
 enum ss_tcp_type {
     SS_TCP_WORLD = 1, /* rank 0: all ranks are here; struct ss_tcp_world */
-    SS_TCP_BEAT,      /* struct ss_beat */
+    SS_TCP_HEARTBEAT, /* struct ss_heartbeat */
     SS_TCP_DATA,
     SS_TCP_ABORT, /* end now; the message */
     SS_TCP_BYE    /* nothing follows: this rank closes its end */
@@ -56,7 +56,7 @@ struct ss_tcp_peer {
     char *in_to;
     size_t in_left;
     union {
-        struct ss_beat beat;
+        struct ss_heartbeat heartbeat;
         char text[SS_TCP_TEXT];
     } small;
 
@@ -65,8 +65,8 @@ struct ss_tcp_peer {
     size_t out_have; /* bytes of its header that are sent */
     const char *out_from;
     size_t out_left; /* header and payload */
-    struct ss_beat out_beat;
-    int beat_due, bye_due, told; /* told: why the run ends */
+    struct ss_heartbeat out_heartbeat;
+    int heartbeat_due, bye_due, told; /* told: why the run ends */
 
     /* Of the collective at the head: bytes that went to rank 0 and from it. */
     size_t up, down;
@@ -98,7 +98,7 @@ struct ss_tcp {
     uint64_t started;
     struct ss_watch_last last;
     struct ss_watch_clock clock;
-    double beat_every_s, next_beat_s;
+    double heartbeat_every_s, next_heartbeat_s;
     struct ss_watch_rank *ranks; /* rank 0: all; others: [0] is what they know of rank 0 */
     struct ss_tcp_peer *peers;   /* rank 0: of ranks 1, 2, ...; others: [0], rank 0's */
     int npeers;
@@ -112,7 +112,7 @@ struct ss_tcp {
     int not_reached; /* what is only watched: this rank's device has not reached it */
     int push_all;    /* something new can be sent to every peer */
     uint64_t head;   /* its number; 0 before the first */
-    struct ss_pause pause; /* of what is only watched: between two looks */
+    struct ss_backoff backoff; /* of what is only watched: between two looks */
     uint64_t due_ns;       /* and when the next one is */
 };
 
@@ -140,10 +140,10 @@ void ss_tcp_end_own(struct ss_tcp *tcp, const char *text) __attribute__((noretur
 /* The same after a connection has failed; reports it. */
 void ss_tcp_lost(struct ss_tcp *tcp, struct ss_tcp_peer *peer, const char *why)
     __attribute__((noreturn));
-struct ss_beat ss_tcp_own_beat(const struct ss_tcp *tcp);
+struct ss_heartbeat ss_tcp_own_heartbeat(const struct ss_tcp *tcp);
 
 /* comm_tcp_frame.c: frames of one connection, without waiting. */
-/* Send what is due: the frame begun, then beats, then data of the collective. */
+/* Send what is due: the frame begun, then heartbeats, then data of the collective. */
 void ss_tcp_push(struct ss_tcp *tcp, struct ss_tcp_peer *peer);
 /* Receive and act on what is there. */
 void ss_tcp_pull(struct ss_tcp *tcp, struct ss_tcp_peer *peer);
@@ -163,7 +163,8 @@ void ss_tcp_data_sent(struct ss_tcp *tcp, struct ss_tcp_peer *peer, size_t bytes
 char *ss_tcp_data_place(struct ss_tcp *tcp, struct ss_tcp_peer *peer,
                         const struct ss_tcp_header *header);
 void ss_tcp_data_received(struct ss_tcp *tcp, struct ss_tcp_peer *peer, size_t bytes);
-/* A beat of this peer has been noted. */
-void ss_tcp_beat_received(struct ss_tcp *tcp, struct ss_tcp_peer *peer, const struct ss_beat *old);
+/* A heartbeat of this peer has been noted. */
+void ss_tcp_heartbeat_received(struct ss_tcp *tcp, struct ss_tcp_peer *peer,
+                               const struct ss_heartbeat *old);
 
 #endif

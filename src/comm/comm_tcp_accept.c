@@ -6,7 +6,7 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
-#include "comm/comm_tcp_door.h"
+#include "comm/tcp_handshake.h"
 #include "comm/comm_tcp_socket.h"
 #include "core/clock.h"
 #include "core/log.h"
@@ -24,10 +24,10 @@
 enum { MOST_STRANGERS = 512 }; /* slots beyond those of the ranks */
 
 /* One open file for every rank, on top of what is open already. */
-static enum ss_status check_open_files(struct ss_door *door)
+static enum ss_status check_open_files(struct ss_handshake *handshake)
 {
     struct rlimit limit;
-    rlim_t open_now = (rlim_t)door->epoll + 8, size = (rlim_t)door->env->size;
+    rlim_t open_now = (rlim_t)handshake->epoll + 8, size = (rlim_t)handshake->env->size;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return ss_fail(SS_ERR_LIBRARY, "cannot read the limit of open files: %s", strerror(errno));
     rlim_t want = open_now + size + MOST_STRANGERS;
@@ -40,127 +40,128 @@ static enum ss_status check_open_files(struct ss_door *door)
         return ss_fail(SS_ERR_UNSUPPORTED,
                        "rank 0 needs %llu open files for %d ranks, and its limit is %llu; raise it "
                        "(ulimit -n), or start the ranks through MPI",
-                       (unsigned long long)(open_now + size), door->env->size,
+                       (unsigned long long)(open_now + size), handshake->env->size,
                        (unsigned long long)limit.rlim_cur);
     rlim_t room = limit.rlim_cur - open_now;
-    door->nslots = (int)(room < size + MOST_STRANGERS ? room : size + MOST_STRANGERS);
+    handshake->nslots = (int)(room < size + MOST_STRANGERS ? room : size + MOST_STRANGERS);
     return SS_OK;
 }
 
 /* data: the slot's number, or -1 for the listener */
-static enum ss_status watch(struct ss_door *door, int fd, int number)
+static enum ss_status watch(struct ss_handshake *handshake, int fd, int number)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.u64 = (uint64_t)number};
-    if (epoll_ctl(door->epoll, EPOLL_CTL_ADD, fd, &event) != 0)
+    if (epoll_ctl(handshake->epoll, EPOLL_CTL_ADD, fd, &event) != 0)
         return ss_fail(SS_ERR_LIBRARY, "start-up: epoll_ctl: %s", strerror(errno));
     return SS_OK;
 }
 
-static enum ss_status open_door(struct ss_door *door)
+static enum ss_status open_handshake(struct ss_handshake *handshake)
 {
-    SS_TRY(ss_door_listen(door));
-    door->epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (door->epoll < 0)
+    SS_TRY(ss_handshake_listen(handshake));
+    handshake->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (handshake->epoll < 0)
         return ss_fail(SS_ERR_LIBRARY, "start-up: epoll_create1: %s", strerror(errno));
-    SS_TRY(check_open_files(door));
-    door->slots = calloc((size_t)door->nslots, sizeof *door->slots);
-    door->of_rank = calloc((size_t)door->env->size, sizeof(struct ss_slot *));
-    door->events = calloc((size_t)door->nslots + 1, sizeof *door->events);
-    if (!door->slots || !door->of_rank || !door->events)
-        return ss_fail_memory("the start-up of ranks", (size_t)door->nslots * sizeof *door->slots);
-    door->nfree = door->nslots;
-    door->missing = door->env->size - 1;
-    door->listening = 1;
-    return watch(door, door->listener, -1);
+    SS_TRY(check_open_files(handshake));
+    handshake->slots = calloc((size_t)handshake->nslots, sizeof *handshake->slots);
+    handshake->of_rank = calloc((size_t)handshake->env->size, sizeof(struct ss_slot *));
+    handshake->events = calloc((size_t)handshake->nslots + 1, sizeof *handshake->events);
+    if (!handshake->slots || !handshake->of_rank || !handshake->events)
+        return ss_fail_memory("the start-up of ranks",
+                              (size_t)handshake->nslots * sizeof *handshake->slots);
+    handshake->nfree = handshake->nslots;
+    handshake->missing = handshake->env->size - 1;
+    handshake->listening = 1;
+    return watch(handshake, handshake->listener, -1);
 }
 
-static void close_door(struct ss_door *door)
+static void close_door(struct ss_handshake *handshake)
 {
-    for (int i = 0; door->slots && i < door->nslots; i++)
-        if (ss_door_is_stranger(&door->slots[i]))
-            ss_door_close_slot(door, &door->slots[i]);
-    if (door->epoll >= 0)
-        close(door->epoll);
-    if (door->listener >= 0)
-        close(door->listener);
-    free(door->slots);
-    free(door->of_rank);
-    free(door->events);
+    for (int i = 0; handshake->slots && i < handshake->nslots; i++)
+        if (ss_handshake_is_pending(&handshake->slots[i]))
+            ss_handshake_close_slot(handshake, &handshake->slots[i]);
+    if (handshake->epoll >= 0)
+        close(handshake->epoll);
+    if (handshake->listener >= 0)
+        close(handshake->listener);
+    free(handshake->slots);
+    free(handshake->of_rank);
+    free(handshake->events);
 }
 
-static enum ss_status take_connection(struct ss_door *door, int fd, const struct sockaddr *address,
-                                      socklen_t length)
+static enum ss_status take_connection(struct ss_handshake *handshake, int fd,
+                                      const struct sockaddr *address, socklen_t length)
 {
     int i = 0;
-    while (door->slots[i].state != SS_SLOT_FREE)
+    while (handshake->slots[i].state != SS_SLOT_FREE)
         i++;
-    struct ss_slot *slot = &door->slots[i];
+    struct ss_slot *slot = &handshake->slots[i];
     ss_tcp_socket_options(fd);
     memset(slot, 0, sizeof *slot);
     slot->state = SS_SLOT_HELLO;
     slot->fd = fd;
     slot->since = ss_seconds();
     ss_tcp_address_text(address, length, slot->from);
-    door->full = --door->nfree == 0;
-    SS_TRY(watch(door, fd, i));
-    return ss_door_readable(door, slot);
+    handshake->full = --handshake->nfree == 0;
+    SS_TRY(watch(handshake, fd, i));
+    return ss_handshake_readable(handshake, slot);
 }
 
 /* No more files, whatever the limit was: as when all slots are taken, if one of them gets free. */
-static enum ss_status no_more(struct ss_door *door, int error)
+static enum ss_status no_more(struct ss_handshake *handshake, int error)
 {
-    for (int i = 0; i < door->nslots; i++)
-        door->full |= ss_door_is_stranger(&door->slots[i]);
-    if (door->full)
+    for (int i = 0; i < handshake->nslots; i++)
+        handshake->full |= ss_handshake_is_pending(&handshake->slots[i]);
+    if (handshake->full)
         return SS_OK;
     return ss_fail(SS_ERR_COMM, "start-up: rank 0 cannot take more connections: %s",
                    strerror(error));
 }
 
 /* Not more than one turn of them: those that were taken are not kept waiting. */
-static enum ss_status take_connections(struct ss_door *door)
+static enum ss_status take_connections(struct ss_handshake *handshake)
 {
-    for (int turn = 0; turn < door->nslots && !door->full; turn++) {
+    for (int turn = 0; turn < handshake->nslots && !handshake->full; turn++) {
         struct sockaddr_storage from;
         socklen_t length = sizeof from;
-        int fd = accept4(door->listener, (struct sockaddr *)&from, &length,
+        int fd = accept4(handshake->listener, (struct sockaddr *)&from, &length,
                          SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return SS_OK;
         if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS))
-            return no_more(door, errno);
+            return no_more(handshake, errno);
         /* Other errors are the connection's: it ended before it was taken. */
         if (fd >= 0)
-            SS_TRY(take_connection(door, fd, (struct sockaddr *)&from, length));
+            SS_TRY(take_connection(handshake, fd, (struct sockaddr *)&from, length));
     }
     return SS_OK;
 }
 
 /* While all slots are taken, connections wait in the kernel. */
-static enum ss_status listen_if_room(struct ss_door *door)
+static enum ss_status listen_if_room(struct ss_handshake *handshake)
 {
-    int listening = !door->full;
-    if (listening == door->listening)
+    int listening = !handshake->full;
+    if (listening == handshake->listening)
         return SS_OK;
-    door->listening = listening;
+    handshake->listening = listening;
     if (listening)
-        return watch(door, door->listener, -1);
-    if (epoll_ctl(door->epoll, EPOLL_CTL_DEL, door->listener, NULL) != 0)
+        return watch(handshake, handshake->listener, -1);
+    if (epoll_ctl(handshake->epoll, EPOLL_CTL_DEL, handshake->listener, NULL) != 0)
         return ss_fail(SS_ERR_LIBRARY, "start-up: epoll_ctl: %s", strerror(errno));
     return SS_OK;
 }
 
 /* "3, 7 to 9" */
-static enum ss_status report_missing(const struct ss_door *door)
+static enum ss_status report_missing(const struct ss_handshake *handshake)
 {
     char list[512] = "";
-    int size = door->env->size;
+    int size = handshake->env->size;
     size_t used = 0;
     for (int r = 1; r < size && used + 40 < sizeof(list); r++) {
         int first = r;
-        if (door->of_rank[r])
+        if (handshake->of_rank[r])
             continue;
-        while (r + 1 < size && !door->of_rank[r + 1])
+        while (r + 1 < size && !handshake->of_rank[r + 1])
             r++;
         used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%d", used ? ", " : "", first);
         if (r > first)
@@ -171,38 +172,38 @@ static enum ss_status report_missing(const struct ss_door *door)
     return ss_fail(SS_ERR_TIMEOUT,
                    "start-up: waited %.1f s for %d of %d ranks that did not come: %s %s; is each "
                    "started, and can its node reach this one? Ending all ranks",
-                   door->tcp->comm->timeout_s, door->missing, size,
-                   door->missing > 1 ? "ranks" : "rank", list);
+                   handshake->tcp->comm->timeout_s, handshake->missing, size,
+                   handshake->missing > 1 ? "ranks" : "rank", list);
 }
 
 /* Hear everybody who has something to say, and then those who knock. */
-static enum ss_status hear(struct ss_door *door, int n)
+static enum ss_status wait_for_events(struct ss_handshake *handshake, int n)
 {
     int knocks = 0;
     for (int i = 0; i < n; i++) {
-        uint64_t number = door->events[i].data.u64;
+        uint64_t number = handshake->events[i].data.u64;
         if (number == (uint64_t)-1)
             knocks = 1;
-        else if (door->slots[number].state != SS_SLOT_FREE)
-            SS_TRY(ss_door_readable(door, &door->slots[number]));
+        else if (handshake->slots[number].state != SS_SLOT_FREE)
+            SS_TRY(ss_handshake_readable(handshake, &handshake->slots[number]));
     }
-    return knocks ? take_connections(door) : SS_OK;
+    return knocks ? take_connections(handshake) : SS_OK;
 }
 
-static enum ss_status wait_for_all(struct ss_door *door)
+static enum ss_status wait_for_all(struct ss_handshake *handshake)
 {
     double now = ss_seconds();
-    while (door->missing > 0) {
-        double next = ss_door_refuse_slow(door, now);
-        if (now >= door->deadline)
-            return report_missing(door);
-        SS_TRY(listen_if_room(door));
-        int n = epoll_wait(door->epoll, door->events, door->nslots + 1,
+    while (handshake->missing > 0) {
+        double next = ss_handshake_refuse_slow(handshake, now);
+        if (now >= handshake->deadline)
+            return report_missing(handshake);
+        SS_TRY(listen_if_room(handshake));
+        int n = epoll_wait(handshake->epoll, handshake->events, handshake->nslots + 1,
                            (int)ceil(1e3 * fmin(next - now, 1e5)));
         if (n < 0 && errno != EINTR)
             return ss_fail(SS_ERR_LIBRARY, "start-up: epoll_wait: %s", strerror(errno));
         now = ss_seconds(); /* nobody is slow who has spoken by now, and waits to be heard */
-        SS_TRY(hear(door, n));
+        SS_TRY(wait_for_events(handshake, n));
     }
     return SS_OK;
 }
@@ -215,22 +216,22 @@ static void send_frame(int fd, enum ss_tcp_type type, const void *payload, size_
     ss_tcp_send_some(fd, parts, 2);
 }
 
-static enum ss_status hand_over(struct ss_door *door)
+static enum ss_status hand_over(struct ss_handshake *handshake)
 {
-    struct ss_tcp *tcp = door->tcp;
+    struct ss_tcp *tcp = handshake->tcp;
     struct ss_comm *comm = tcp->comm;
     int *per_node = calloc((size_t)comm->size, sizeof(int));
     if (!per_node)
         return ss_fail_memory("the start-up of ranks", (size_t)comm->size * sizeof(int));
-    per_node[door->env->node]++;
+    per_node[handshake->env->node]++;
     for (int r = 1; r < comm->size; r++)
-        per_node[door->of_rank[r]->hello.node]++;
-    comm->local_size = per_node[door->env->node];
+        per_node[handshake->of_rank[r]->hello.node]++;
+    comm->local_size = per_node[handshake->env->node];
     comm->nodes = 0;
     for (int r = 0; r < comm->size; r++)
         comm->nodes += per_node[r] > 0;
     for (int r = 1; r < comm->size; r++) {
-        struct ss_slot *slot = door->of_rank[r];
+        struct ss_slot *slot = handshake->of_rank[r];
         struct ss_tcp_world world = {comm->nodes, per_node[slot->hello.node]};
         send_frame(slot->fd, SS_TCP_WORLD, &world, sizeof world);
         tcp->peers[r - 1].fd = slot->fd;
@@ -242,15 +243,15 @@ static enum ss_status hand_over(struct ss_door *door)
 }
 
 /* Tell the ranks that are in why the run ends. */
-static void dismiss(struct ss_door *door)
+static void dismiss(struct ss_handshake *handshake)
 {
     char text[SS_TCP_TEXT];
     snprintf(text, sizeof text, "%s", ss_log_last_error());
-    for (int r = 1; door->of_rank && r < door->env->size; r++) {
-        if (!door->of_rank[r])
+    for (int r = 1; handshake->of_rank && r < handshake->env->size; r++) {
+        if (!handshake->of_rank[r])
             continue;
-        send_frame(door->of_rank[r]->fd, SS_TCP_ABORT, text, strlen(text));
-        ss_door_close_slot(door, door->of_rank[r]);
+        send_frame(handshake->of_rank[r]->fd, SS_TCP_ABORT, text, strlen(text));
+        ss_handshake_close_slot(handshake, handshake->of_rank[r]);
     }
 }
 
@@ -258,20 +259,20 @@ enum ss_status ss_tcp_accept_all(struct ss_tcp *tcp, const struct ss_comm_env *e
                                  const unsigned char *key, double deadline)
 {
     double patience = tcp->comm->timeout_s / 2;
-    struct ss_door door = {.tcp = tcp,
-                           .env = env,
-                           .key = key,
-                           .deadline = deadline,
-                           .patience = patience < 5 ? patience : 5,
-                           .listener = -1,
-                           .epoll = -1};
-    enum ss_status status = open_door(&door);
+    struct ss_handshake handshake = {.tcp = tcp,
+                                     .env = env,
+                                     .key = key,
+                                     .deadline = deadline,
+                                     .patience = patience < 5 ? patience : 5,
+                                     .listener = -1,
+                                     .epoll = -1};
+    enum ss_status status = open_handshake(&handshake);
     if (status == SS_OK)
-        status = wait_for_all(&door);
+        status = wait_for_all(&handshake);
     if (status == SS_OK)
-        status = hand_over(&door);
+        status = hand_over(&handshake);
     if (status != SS_OK)
-        dismiss(&door);
-    close_door(&door);
+        dismiss(&handshake);
+    close_door(&handshake);
     return status;
 }

@@ -2,7 +2,7 @@
  *
  * Up, to rank 0, go the values of a sum, maximum or gather, and what another rank broadcasts; down,
  * from rank 0, go results, broadcasts, and the empty frame that ends a barrier. Data goes to a rank
- * only when its beat says that the same collective is at its head. */
+ * only when its heartbeat says that the same collective is at its head. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -69,7 +69,7 @@ static void begin_on_root(struct ss_tcp *tcp, struct ss_tcp_op *op)
     }
     tcp->away = 0;
     for (int r = 1; r < tcp->comm->size; r++)
-        tcp->away += tcp->ranks[r].beat.waiting_seq != op->seq;
+        tcp->away += tcp->ranks[r].heartbeat.waiting_seq != op->seq;
     tcp->may_go_down =
         request->kind == SS_COMM_BCAST || (request->kind == SS_COMM_BARRIER && tcp->away == 0);
 }
@@ -82,15 +82,15 @@ void ss_tcp_begin(struct ss_tcp *tcp)
     tcp->head = op->seq;
     tcp->not_reached = 0;
     tcp->moved_s = tcp->clock.now_s;
-    ss_pause_moved(&tcp->pause, ss_now_ns());
+    ss_backoff_progressed(&tcp->backoff, ss_now_ns());
     tcp->due_ns = 0;
     tcp->ups = tcp->downs = 0;
     for (int i = 0; i < tcp->npeers; i++) {
         struct ss_tcp_peer *peer = &tcp->peers[i];
         peer->up = peer->down = 0;
         peer->up_ended = peer->down_ended = 0;
-        /* Nobody sends anything for what is only watched; the next regular beat will do. */
-        peer->beat_due |= op->request.kind != SS_COMM_WATCHED;
+        /* Nobody sends anything for what is only watched; the next regular heartbeat will do. */
+        peer->heartbeat_due |= op->request.kind != SS_COMM_WATCHED;
         tcp->ups += goes_up(&op->request, leaf_of(tcp, peer));
         tcp->downs += goes_down(&op->request, leaf_of(tcp, peer));
     }
@@ -126,7 +126,7 @@ uint64_t ss_tcp_poll_watched(struct ss_tcp *tcp)
             ss_tcp_end_own(tcp, ss_log_last_error());
         tcp->not_reached = state == SS_POLL_NOT_REACHED;
         if (state != SS_POLL_ENDED) {
-            const uint64_t ns = ss_pause_next(&tcp->pause, now, SS_PAUSE_USUAL_NS);
+            const uint64_t ns = ss_backoff_next(&tcp->backoff, now, SS_BACKOFF_USUAL_NS);
             tcp->due_ns = now + ns;
             return ns;
         }
@@ -163,7 +163,7 @@ int ss_tcp_next_data(struct ss_tcp *tcp, struct ss_tcp_peer *peer, struct ss_tcp
         return 0;
     const struct ss_comm_request *r = &op->request;
     size_t total = bytes_of(r), there = total, sent = peer->down;
-    if (tcp->ranks[peer->rank].beat.waiting_seq != op->seq)
+    if (tcp->ranks[peer->rank].heartbeat.waiting_seq != op->seq)
         return 0;
     if (tcp->comm->rank == 0) {
         if (!goes_down(r, peer->rank) || peer->down_ended || !tcp->may_go_down)
@@ -258,7 +258,7 @@ char *ss_tcp_data_place(struct ss_tcp *tcp, struct ss_tcp_peer *peer,
 static void check_same(struct ss_tcp *tcp, struct ss_tcp_peer *peer,
                        const struct ss_comm_request *r)
 {
-    const struct ss_beat *theirs = &tcp->ranks[peer->rank].beat;
+    const struct ss_heartbeat *theirs = &tcp->ranks[peer->rank].heartbeat;
     char why[160];
     if (theirs->waiting_seq != tcp->head ||
         (theirs->kind == (int32_t)r->kind && theirs->root == r->root && theirs->count == r->count))
@@ -268,10 +268,11 @@ static void check_same(struct ss_tcp *tcp, struct ss_tcp_peer *peer,
     ss_tcp_lost(tcp, peer, why);
 }
 
-void ss_tcp_beat_received(struct ss_tcp *tcp, struct ss_tcp_peer *peer, const struct ss_beat *old)
+void ss_tcp_heartbeat_received(struct ss_tcp *tcp, struct ss_tcp_peer *peer,
+                               const struct ss_heartbeat *old)
 {
     const struct ss_tcp_op *op = head(tcp);
-    const struct ss_beat *now = &tcp->ranks[peer->rank].beat;
+    const struct ss_heartbeat *now = &tcp->ranks[peer->rank].heartbeat;
     if (now->started < old->started)
         ss_tcp_lost(tcp, peer, "it sent what makes no sense");
     if (!op)

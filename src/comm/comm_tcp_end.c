@@ -3,7 +3,7 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
-#include "comm/comm_guard.h"
+#include "comm/call_timeout.h"
 #include "comm/comm_tcp.h"
 #include "comm/comm_tcp_socket.h"
 #include "core/clock.h"
@@ -45,21 +45,21 @@ int ss_tcp_send_frame(struct ss_tcp_peer *peer)
     return 1;
 }
 
-struct ss_beat ss_tcp_own_beat(const struct ss_tcp *tcp)
+struct ss_heartbeat ss_tcp_own_heartbeat(const struct ss_tcp *tcp)
 {
     const struct ss_tcp_op *oldest = tcp->under_way.first;
     if (!oldest)
         return ss_watch_describe(tcp->started, &tcp->last, NULL, 0, 0);
-    struct ss_beat beat = ss_watch_describe(tcp->started, &tcp->last, &oldest->request, oldest->seq,
-                                            tcp->clock.now_s - tcp->moved_s);
-    beat.not_reached = tcp->not_reached;
-    return beat;
+    struct ss_heartbeat heartbeat = ss_watch_describe(tcp->started, &tcp->last, &oldest->request,
+                                                      oldest->seq, tcp->clock.now_s - tcp->moved_s);
+    heartbeat.not_reached = tcp->not_reached;
+    return heartbeat;
 }
 
 void ss_tcp_lost(struct ss_tcp *tcp, struct ss_tcp_peer *peer, const char *why)
 {
     char text[SS_TCP_TEXT];
-    struct ss_beat own = ss_tcp_own_beat(tcp);
+    struct ss_heartbeat own = ss_tcp_own_heartbeat(tcp);
     ss_watch_lost(&tcp->ranks[peer->rank], peer->rank, &own, tcp->clock.now_s, why, text,
                   sizeof text);
     ss_fail(SS_ERR_COMM, "%s", text);
@@ -82,7 +82,7 @@ static void drain(struct ss_tcp_peer *peer)
 }
 
 /* What is left of the frame begun, then the message: 1 when both are out, as ss_tcp_send_frame. */
-static int tell(const struct ss_tcp_header *header, const char *text, struct ss_tcp_peer *peer)
+static int send_end(const struct ss_tcp_header *header, const char *text, struct ss_tcp_peer *peer)
 {
     int sent = ss_tcp_send_frame(peer);
     if (sent <= 0 || peer->told)
@@ -93,7 +93,7 @@ static int tell(const struct ss_tcp_header *header, const char *text, struct ss_
 }
 
 /* One round of telling the peers; returns how many have not ended yet. */
-static int tell_peers(struct ss_tcp *tcp, const char *text, struct pollfd *fds)
+static int send_end_to_peers(struct ss_tcp *tcp, const char *text, struct pollfd *fds)
 {
     const struct ss_tcp_header header = {.type = SS_TCP_ABORT, .bytes = strlen(text)};
     int left = 0;
@@ -102,7 +102,7 @@ static int tell_peers(struct ss_tcp *tcp, const char *text, struct pollfd *fds)
         fds[i].fd = -1;
         if (peer->gone)
             continue;
-        int sent = tell(&header, text, peer);
+        int sent = send_end(&header, text, peer);
         if (sent > 0)
             shutdown(peer->fd, SHUT_WR);
         if (sent >= 0)
@@ -121,9 +121,9 @@ void ss_tcp_end(struct ss_tcp *tcp, const char *text)
 {
     double deadline = ss_seconds() + END_SECONDS, left;
     struct pollfd *fds = calloc((size_t)tcp->npeers, sizeof *fds);
-    while (fds && tell_peers(tcp, text, fds) > 0 && (left = deadline - ss_seconds()) > 0)
+    while (fds && send_end_to_peers(tcp, text, fds) > 0 && (left = deadline - ss_seconds()) > 0)
         poll(fds, (nfds_t)tcp->npeers, (int)ceil(1e3 * left));
-    ss_guard_set_last(END_SECONDS, "the end of this rank hangs; ending it without");
+    ss_call_timeout_set_final(END_SECONDS, "the end of this rank hangs; ending it without");
     ss_comm_before_abort(tcp->comm);
     _exit(1);
 }

@@ -20,12 +20,12 @@ static int next_frame(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
 {
     struct ss_tcp_header header = {0};
     const char *data = NULL;
-    if (peer->beat_due) {
-        peer->beat_due = 0;
-        peer->out_beat = ss_tcp_own_beat(tcp);
-        header.type = SS_TCP_BEAT;
-        header.bytes = sizeof peer->out_beat;
-        data = (const char *)&peer->out_beat;
+    if (peer->heartbeat_due) {
+        peer->heartbeat_due = 0;
+        peer->out_heartbeat = ss_tcp_own_heartbeat(tcp);
+        header.type = SS_TCP_HEARTBEAT;
+        header.bytes = sizeof peer->out_heartbeat;
+        data = (const char *)&peer->out_heartbeat;
     } else if (ss_tcp_next_data(tcp, peer, &header, &data)) {
         header.type = SS_TCP_DATA;
     } else if (peer->bye_due) {
@@ -93,8 +93,8 @@ static void take_header(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
 {
     const struct ss_tcp_header *in = &peer->in;
     char *to = NULL;
-    if (in->type == SS_TCP_BEAT && in->bytes == sizeof peer->small.beat)
-        to = (char *)&peer->small.beat;
+    if (in->type == SS_TCP_HEARTBEAT && in->bytes == sizeof peer->small.heartbeat)
+        to = (char *)&peer->small.heartbeat;
     else if (in->type == SS_TCP_ABORT && in->bytes < sizeof peer->small.text)
         to = peer->small.text;
     else if (in->type == SS_TCP_BYE && in->bytes == 0)
@@ -109,21 +109,21 @@ static void take_header(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
     peer->in_left = in->bytes;
 }
 
-static void take_beat(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
+static void take_heartbeat(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
 {
     struct ss_watch_rank *of = &tcp->ranks[peer->rank];
-    struct ss_beat old = of->beat;
-    of->beat = peer->small.beat;
-    of->beat.what[SS_WATCH_WHAT - 1] = '\0';
-    ss_tcp_beat_received(tcp, peer, &old);
+    struct ss_heartbeat old = of->heartbeat;
+    of->heartbeat = peer->small.heartbeat;
+    of->heartbeat.what[SS_WATCH_WHAT - 1] = '\0';
+    ss_tcp_heartbeat_received(tcp, peer, &old);
 }
 
 static void take_frame(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
 {
     peer->in_have = 0;
     switch (peer->in.type) {
-    case SS_TCP_BEAT:
-        take_beat(tcp, peer);
+    case SS_TCP_HEARTBEAT:
+        take_heartbeat(tcp, peer);
         break;
     case SS_TCP_DATA:
         ss_tcp_data_received(tcp, peer, peer->in.bytes);

@@ -171,7 +171,7 @@ static void set_port(struct sockaddr *address, int port)
 static enum result try_port(struct seeker *s, int port, int *fd)
 {
     enum result result = NOT_YET;
-    /* Where rank 0 can be nowhere else, who comes again loses a place in the line at its door. */
+    /* Where rank 0 can be nowhere else, who comes again loses a place in the line at its handshake. */
     int only_one = s->env->nports == 1 && s->address && !s->address->ai_next;
     s->answer_s = only_one ? s->tcp->comm->timeout_s : ANSWER_SECONDS;
     for (const struct addrinfo *a = s->address; a && result == NOT_YET; a = a->ai_next) {

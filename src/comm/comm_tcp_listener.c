@@ -3,7 +3,7 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
-#include "comm/comm_tcp_door.h"
+#include "comm/tcp_handshake.h"
 #include "core/log.h"
 
 #include <errno.h>
@@ -81,15 +81,15 @@ static enum ss_status adopt(const struct ss_comm_env *env, int *listener)
     return SS_OK;
 }
 
-enum ss_status ss_door_listen(struct ss_door *door)
+enum ss_status ss_handshake_listen(struct ss_handshake *handshake)
 {
-    const struct ss_comm_env *env = door->env;
+    const struct ss_comm_env *env = handshake->env;
     char ports[64];
     if (env->listener >= 0)
-        return adopt(env, &door->listener);
+        return adopt(env, &handshake->listener);
     for (int i = 0; i < env->nports; i++) {
-        door->listener = ss_tcp_listen(env->host, env->ports[i]);
-        if (door->listener >= 0)
+        handshake->listener = ss_tcp_listen(env->host, env->ports[i]);
+        if (handshake->listener >= 0)
             return SS_OK;
     }
     ss_comm_env_ports(env, ports);

@@ -1,9 +1,9 @@
 /* comm_tcp_thread.c: the thread that owns all connections: starts what is queued, moves frames,
- * exchanges beats, and sleeps in epoll in between. */
+ * exchanges heartbeats, and sleeps in epoll in between. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
-#include "comm/comm_guard.h"
+#include "comm/call_timeout.h"
 #include "comm/comm_tcp.h"
 #include "core/clock.h"
 #include "core/log.h"
@@ -49,19 +49,19 @@ static int take_queue(struct ss_tcp *tcp)
     return stop && !tcp->under_way.first;
 }
 
-static void send_beats(struct ss_tcp *tcp)
+static void send_heartbeats(struct ss_tcp *tcp)
 {
     for (int i = 0; i < tcp->npeers; i++)
-        tcp->peers[i].beat_due = 1;
+        tcp->peers[i].heartbeat_due = 1;
     tcp->push_all = 1;
     push_all(tcp);
 }
 
-static void look_at_deadline(struct ss_tcp *tcp)
+static void check_deadline(struct ss_tcp *tcp)
 {
     char text[SS_TCP_TEXT];
-    struct ss_beat own = ss_tcp_own_beat(tcp);
-    if (!ss_watch_look(tcp->comm, tcp->ranks, &own, tcp->clock.now_s, text, sizeof text))
+    struct ss_heartbeat own = ss_tcp_own_heartbeat(tcp);
+    if (!ss_watch_check(tcp->comm, tcp->ranks, &own, tcp->clock.now_s, text, sizeof text))
         return;
     ss_fail(SS_ERR_TIMEOUT, "%s", text);
     if (tcp->comm->rank == 0)
@@ -103,7 +103,7 @@ static void handle_events(struct ss_tcp *tcp, uint64_t ns)
 
 /* All ranks have passed the last barrier. Each says so and waits for the others' word: a connection
  * closed too early would take back what is still on its way. */
-static void say_goodbye(struct ss_tcp *tcp)
+static void send_goodbye(struct ss_tcp *tcp)
 {
     double deadline = ss_seconds() + tcp->comm->timeout_s;
     for (int i = 0; i < tcp->npeers; i++)
@@ -129,20 +129,21 @@ void *ss_tcp_thread(void *arg)
     tcp->clock.ns = ss_now_ns();
     for (;;) {
         /* Nothing here waits; but what is watched may call a GPU's driver, and that may hang. */
-        ss_guard_set(tcp->comm->timeout_s + 5, "a call of the communication thread has hung");
+        ss_call_timeout_set(tcp->comm->timeout_s + 5,
+                            "a call of the communication thread has hung");
         if (take_queue(tcp))
             break;
         const uint64_t watched = ss_tcp_poll_watched(tcp);
         push_all(tcp);
-        if (tcp->clock.now_s >= tcp->next_beat_s) {
-            tcp->next_beat_s = tcp->clock.now_s + tcp->beat_every_s;
-            send_beats(tcp);
-            look_at_deadline(tcp);
+        if (tcp->clock.now_s >= tcp->next_heartbeat_s) {
+            tcp->next_heartbeat_s = tcp->clock.now_s + tcp->heartbeat_every_s;
+            send_heartbeats(tcp);
+            check_deadline(tcp);
         }
-        const uint64_t beat = of_seconds(tcp->next_beat_s - tcp->clock.now_s);
-        handle_events(tcp, watched < beat ? watched : beat);
+        const uint64_t heartbeat = of_seconds(tcp->next_heartbeat_s - tcp->clock.now_s);
+        handle_events(tcp, watched < heartbeat ? watched : heartbeat);
     }
-    say_goodbye(tcp); /* has a deadline of its own, which is sooner */
-    ss_guard_clear();
+    send_goodbye(tcp); /* has a deadline of its own, which is sooner */
+    ss_call_timeout_clear();
     return NULL;
 }

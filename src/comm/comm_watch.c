@@ -42,15 +42,15 @@ void ss_watch_place(const char *what, struct ss_comm_tag tag, char *text, size_t
         snprintf(text, room, "step %llu, metrics", (unsigned long long)tag.step);
 }
 
-static void add_place(struct text *text, const struct ss_beat *beat)
+static void add_place(struct text *text, const struct ss_heartbeat *heartbeat)
 {
     char place[SS_WATCH_WHAT + 32];
-    ss_watch_place(beat->what, (struct ss_comm_tag){beat->step, beat->bucket}, place,
+    ss_watch_place(heartbeat->what, (struct ss_comm_tag){heartbeat->step, heartbeat->bucket}, place,
                    sizeof place);
     add(text, "%s", place);
 }
 
-/* A rank counts as silent, and not just late with a beat, after this. */
+/* A rank counts as silent, and not just late with a heartbeat, after this. */
 static double silence(double timeout_s)
 {
     return timeout_s < 6 ? timeout_s / 2 : 3;
@@ -64,16 +64,16 @@ static void add_silent(struct text *text, int rank, const struct ss_watch_rank *
 static void add_behind(struct text *text, int rank, const struct ss_watch_rank *r)
 {
     add(text, "rank %d (%s), which answers but has not started it", rank, r->host);
-    if (r->beat.started > 0) {
-        add(text, r->beat.waiting_seq ? " (it is at " : " (it is past ");
-        add_place(text, &r->beat);
+    if (r->heartbeat.started > 0) {
+        add(text, r->heartbeat.waiting_seq ? " (it is at " : " (it is past ");
+        add_place(text, &r->heartbeat);
         add(text, ")");
     }
 }
 
-static int not_reached(const struct ss_beat *beat, uint64_t seq)
+static int not_reached(const struct ss_heartbeat *heartbeat, uint64_t seq)
 {
-    return beat->waiting_seq == seq && seq > 0 && beat->not_reached;
+    return heartbeat->waiting_seq == seq && seq > 0 && heartbeat->not_reached;
 }
 
 static void add_not_reached(struct text *text, int rank, const struct ss_watch_rank *r)
@@ -85,7 +85,8 @@ static void add_not_reached(struct text *text, int rank, const struct ss_watch_r
 static int is_cause(const struct ss_watch_rank *r, double now_s, double timeout_s, uint64_t seq)
 {
     return now_s - r->heard_s > silence(timeout_s) ||
-           (r->beat.started < seq && !r->beat.waiting_seq) || not_reached(&r->beat, seq);
+           (r->heartbeat.started < seq && !r->heartbeat.waiting_seq) ||
+           not_reached(&r->heartbeat, seq);
 }
 
 /* Name every rank that keeps `seq` from ending; 0 if none does. Ranks that are behind because they
@@ -98,7 +99,7 @@ static int add_suspects(struct text *text, const struct ss_watch_rank *ranks, in
         causes += is_cause(&ranks[r], now_s, timeout_s, seq);
     for (int r = 0; r < size; r++) {
         double age = now_s - ranks[r].heard_s;
-        int silent = age > silence(timeout_s), behind = ranks[r].beat.started < seq;
+        int silent = age > silence(timeout_s), behind = ranks[r].heartbeat.started < seq;
         if (causes > 0 ? !is_cause(&ranks[r], now_s, timeout_s, seq) : !behind)
             continue;
         if (++found > MAX_NAMED)
@@ -117,9 +118,9 @@ static int add_suspects(struct text *text, const struct ss_watch_rank *ranks, in
 }
 
 /* A rank that has started `seq` (all have) has ended it, unless it waits in it or before it. */
-static int has_ended(const struct ss_beat *beat, uint64_t seq)
+static int has_ended(const struct ss_heartbeat *heartbeat, uint64_t seq)
 {
-    return beat->waiting_seq == 0 || beat->waiting_seq > seq;
+    return heartbeat->waiting_seq == 0 || heartbeat->waiting_seq > seq;
 }
 
 /* List the ranks that have ended `seq`, or those that have not. */
@@ -128,7 +129,7 @@ static void add_ended(struct text *text, const struct ss_watch_rank *ranks, int 
 {
     int found = 0;
     for (int r = 0; r < size; r++) {
-        if (has_ended(&ranks[r].beat, seq) != ended || ++found > MAX_NAMED)
+        if (has_ended(&ranks[r].heartbeat, seq) != ended || ++found > MAX_NAMED)
             continue;
         add(text, "%srank %d (%s)", found > 1 ? ", " : "", r, ranks[r].host);
     }
@@ -142,17 +143,17 @@ static int add_missing(struct text *text, const struct ss_watch_rank *ranks, int
 {
     int half = 3, found = 0;
     for (int r = 0; r < size; r++) {
-        const struct ss_beat *beat = &ranks[r].beat;
-        if (beat->waiting_seq == seq && beat->half > 0 && beat->half < half)
-            half = beat->half;
+        const struct ss_heartbeat *heartbeat = &ranks[r].heartbeat;
+        if (heartbeat->waiting_seq == seq && heartbeat->half > 0 && heartbeat->half < half)
+            half = heartbeat->half;
     }
     for (int r = 0; r < size; r++) {
-        const struct ss_beat *beat = &ranks[r].beat;
-        if (beat->waiting_seq != seq || beat->half != half || beat->missing < 0 ||
-            beat->missing >= size || ++found > MAX_NAMED)
+        const struct ss_heartbeat *heartbeat = &ranks[r].heartbeat;
+        if (heartbeat->waiting_seq != seq || heartbeat->half != half || heartbeat->missing < 0 ||
+            heartbeat->missing >= size || ++found > MAX_NAMED)
             continue;
         add(text, "; rank %d (%s) has not received data of rank %d (%s)", r, ranks[r].host,
-            beat->missing, ranks[beat->missing].host);
+            heartbeat->missing, ranks[heartbeat->missing].host);
     }
     return found;
 }
@@ -162,7 +163,7 @@ static void add_stuck(struct text *text, const struct ss_watch_rank *ranks, int 
 {
     int ended = 0;
     for (int r = 0; r < size; r++)
-        ended += has_ended(&ranks[r].beat, seq);
+        ended += has_ended(&ranks[r].heartbeat, seq);
     add(text, "a collective that every rank has started");
     if (ended > 0) {
         add(text, " and ");
@@ -183,10 +184,10 @@ static int find_waiter(const struct ss_watch_rank *ranks, int size, double now_s
 {
     int waiter = -1;
     for (int r = 0; r < size; r++) {
-        const struct ss_beat *beat = &ranks[r].beat;
-        if (beat->waiting_seq && beat->waited_s > least_wait_s &&
+        const struct ss_heartbeat *heartbeat = &ranks[r].heartbeat;
+        if (heartbeat->waiting_seq && heartbeat->waited_s > least_wait_s &&
             now_s - ranks[r].heard_s <= most_age_s &&
-            (waiter < 0 || beat->waiting_seq < ranks[waiter].beat.waiting_seq))
+            (waiter < 0 || heartbeat->waiting_seq < ranks[waiter].heartbeat.waiting_seq))
             waiter = r;
     }
     return waiter;
@@ -206,13 +207,13 @@ int ss_watch_verdict(const struct ss_watch_rank *ranks, int size, double now_s, 
         waiter = find_waiter(ranks, size, now_s, silence(timeout_s), -1);
     uint64_t seq = 0;
     if (waiter >= 0) {
-        const struct ss_beat *beat = &ranks[waiter].beat;
-        seq = beat->waiting_seq;
-        add_place(&text, beat);
+        const struct ss_heartbeat *heartbeat = &ranks[waiter].heartbeat;
+        seq = heartbeat->waiting_seq;
+        add_place(&text, heartbeat);
         if (waiter > 0)
-            add(&text, ": rank %d waited %.1f s for ", waiter, beat->waited_s);
+            add(&text, ": rank %d waited %.1f s for ", waiter, heartbeat->waited_s);
         else
-            add(&text, ": waited %.1f s for ", beat->waited_s);
+            add(&text, ": waited %.1f s for ", heartbeat->waited_s);
     } else {
         add(&text, "waited for ");
     }
@@ -222,8 +223,8 @@ int ss_watch_verdict(const struct ss_watch_rank *ranks, int size, double now_s, 
     return 1;
 }
 
-int ss_watch_root_verdict(const struct ss_watch_rank *root, const struct ss_beat *own, int rank,
-                          double now_s, double timeout_s, char *buffer, size_t room)
+int ss_watch_root_verdict(const struct ss_watch_rank *root, const struct ss_heartbeat *own,
+                          int rank, double now_s, double timeout_s, char *buffer, size_t room)
 {
     struct text text = {buffer, room};
     double late = 1.0 + 0.25 * (rank < 8 ? rank - 1 : 8), age = now_s - root->heard_s;
@@ -238,9 +239,9 @@ int ss_watch_root_verdict(const struct ss_watch_rank *root, const struct ss_beat
     }
     if (age > silence(timeout_s))
         add_silent(&text, 0, root, age);
-    else if (own->waiting_seq && root->beat.started < own->waiting_seq)
+    else if (own->waiting_seq && root->heartbeat.started < own->waiting_seq)
         add_behind(&text, 0, root);
-    else if (not_reached(&root->beat, own->waiting_seq))
+    else if (not_reached(&root->heartbeat, own->waiting_seq))
         add_not_reached(&text, 0, root);
     else
         add(&text, "a rank that rank 0 (%s), which still answers, has not named", root->host);
@@ -251,7 +252,7 @@ int ss_watch_root_verdict(const struct ss_watch_rank *root, const struct ss_beat
 }
 
 /* The news that a rank is gone may come while nothing is waited for. */
-static void add_when_lost(struct text *text, const struct ss_beat *own)
+static void add_when_lost(struct text *text, const struct ss_heartbeat *own)
 {
     if (own->started > 0 && !own->waiting_seq)
         add(text, "after ");
@@ -265,7 +266,7 @@ static void add_when_lost(struct text *text, const struct ss_beat *own)
         add(text, "lost ");
 }
 
-void ss_watch_lost(const struct ss_watch_rank *lost, int rank, const struct ss_beat *own,
+void ss_watch_lost(const struct ss_watch_rank *lost, int rank, const struct ss_heartbeat *own,
                    double now_s, const char *why, char *buffer, size_t room)
 {
     struct text text = {buffer, room};
@@ -274,21 +275,21 @@ void ss_watch_lost(const struct ss_watch_rank *lost, int rank, const struct ss_b
     add(&text, ": %s; ending all ranks", why);
 }
 
-void ss_watch_died(int rank, const char *host, long pid, const struct ss_beat *own, char *buffer,
-                   size_t room)
+void ss_watch_died(int rank, const char *host, long pid, const struct ss_heartbeat *own,
+                   char *buffer, size_t room)
 {
     struct text text = {buffer, room};
     add_when_lost(&text, own);
     add(&text, "rank %d (%s), which has died (process %ld); ending all ranks", rank, host, pid);
 }
 
-int ss_watch_look(const struct ss_comm *comm, struct ss_watch_rank *ranks,
-                  const struct ss_beat *own, double now_s, char *text, size_t room)
+int ss_watch_check(const struct ss_comm *comm, struct ss_watch_rank *ranks,
+                   const struct ss_heartbeat *own, double now_s, char *text, size_t room)
 {
     if (comm->rank != 0)
         return ss_watch_root_verdict(&ranks[0], own, comm->rank, now_s, comm->timeout_s, text,
                                      room);
-    ranks[0].beat = *own;
+    ranks[0].heartbeat = *own;
     ranks[0].heard_s = now_s;
     return ss_watch_verdict(ranks, comm->size, now_s, comm->timeout_s, text, room);
 }

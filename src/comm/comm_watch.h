@@ -1,6 +1,6 @@
 /* Which rank is waited for: the watchdog's decisions, for any backend with other ranks.
  *
- * Every rank sends a beat to rank 0 about twice a second, and rank 0 sends its own to every rank.
+ * Every rank sends a heartbeat to rank 0 about twice a second, and rank 0 sends its own to every rank.
  * Rank 0 decides for all, because only it can tell who has not started a collective; the others
  * watch rank 0. Collectives are numbered from 1 in the order of starting, the same on all ranks. */
 #ifndef SS_COMM_COMM_WATCH_H
@@ -14,7 +14,7 @@
 enum { SS_WATCH_HOST = 64, SS_WATCH_WHAT = 48 };
 
 /* Sent as bytes between equal programs. */
-struct ss_beat {
+struct ss_heartbeat {
     uint64_t started;     /* collectives started so far */
     uint64_t waiting_seq; /* the oldest one under way, 0 if none */
     double waited_s;      /* since it was started here */
@@ -37,7 +37,7 @@ struct ss_watch_last {
 void ss_watch_note(struct ss_watch_last *last, const struct ss_comm_request *request);
 
 struct ss_watch_rank {
-    struct ss_beat beat; /* the last one heard */
+    struct ss_heartbeat heartbeat; /* the last one heard */
     double heard_s;      /* when, on the clock of `now_s` below */
     char host[SS_WATCH_HOST];
 };
@@ -54,37 +54,37 @@ void ss_watch_clock_advance(struct ss_watch_clock *clock);
  * by step and bucket. */
 void ss_watch_place(const char *what, struct ss_comm_tag tag, char *text, size_t room);
 
-/* Seconds between two beats. */
+/* Seconds between two heartbeats. */
 double ss_watch_period(double timeout_s);
 
-/* This rank's beat. `oldest`, NULL if nothing is under way, has number seq and waited waited_s. The
+/* This rank's heartbeat. `oldest`, NULL if nothing is under way, has number seq and waited waited_s. The
  * caller sets not_reached, half and missing where it knows them. */
-struct ss_beat ss_watch_describe(uint64_t started, const struct ss_watch_last *last,
-                                 const struct ss_comm_request *oldest, uint64_t seq,
-                                 double waited_s);
+struct ss_heartbeat ss_watch_describe(uint64_t started, const struct ss_watch_last *last,
+                                      const struct ss_comm_request *oldest, uint64_t seq,
+                                      double waited_s);
 
-/* Look at the deadline with this rank's own beat and the clock's time: 1 when the run must end,
+/* Look at the deadline with this rank's own heartbeat and the clock's time: 1 when the run must end,
  * with the message in text. On rank 0 `ranks` has all ranks, elsewhere what is known of rank 0. */
-int ss_watch_look(const struct ss_comm *comm, struct ss_watch_rank *ranks,
-                  const struct ss_beat *own, double now_s, char *text, size_t room);
+int ss_watch_check(const struct ss_comm *comm, struct ss_watch_rank *ranks,
+                   const struct ss_heartbeat *own, double now_s, char *text, size_t room);
 
 /* Rank 0: 1 when the run must end, with the message in text. ranks[0] is itself, up to date. */
 int ss_watch_verdict(const struct ss_watch_rank *ranks, int size, double now_s, double timeout_s,
                      char *text, size_t room);
 
-/* Other ranks: the same from their own beat and what was last heard of rank 0 (`root`). Later than
+/* Other ranks: the same from their own heartbeat and what was last heard of rank 0 (`root`). Later than
  * rank 0's own verdict, and later on higher ranks, so that one message is printed and not a
  * thousand. */
-int ss_watch_root_verdict(const struct ss_watch_rank *root, const struct ss_beat *own, int rank,
-                          double now_s, double timeout_s, char *text, size_t room);
+int ss_watch_root_verdict(const struct ss_watch_rank *root, const struct ss_heartbeat *own,
+                          int rank, double now_s, double timeout_s, char *text, size_t room);
 
 /* The message when a rank's connection is lost, which is news before any deadline. `why` says how
  * ("it closed the connection"). */
-void ss_watch_lost(const struct ss_watch_rank *lost, int rank, const struct ss_beat *own,
+void ss_watch_lost(const struct ss_watch_rank *lost, int rank, const struct ss_heartbeat *own,
                    double now_s, const char *why, char *text, size_t room);
 
 /* The message when a process is known to be dead. */
-void ss_watch_died(int rank, const char *host, long pid, const struct ss_beat *own, char *text,
+void ss_watch_died(int rank, const char *host, long pid, const struct ss_heartbeat *own, char *text,
                    size_t room);
 
 #endif

@@ -175,8 +175,8 @@ static void destroy(struct ss_nccl *n)
 {
     if (n->thread.running)
         ss_nccl_call(n, end_communicators, n);
-    ss_nccl_stop_calls(n);
-    ss_nccl_free_sums(n);
+    ss_nccl_thread_stop(n);
+    ss_nccl_free_all_reduces(n);
     pthread_mutex_destroy(&n->calls);
     pthread_mutex_destroy(&n->lock);
     free(n);
@@ -196,7 +196,7 @@ enum ss_status ss_nccl_open(struct ss_comm *control, const struct ss_nccl_option
     if (status == SS_OK)
         status = check_own_gpu(n);
     if (status == SS_OK)
-        status = ss_comm_agree(control, ss_nccl_start_calls(n), START);
+        status = ss_comm_agree(control, ss_nccl_thread_start(n), START);
     if (status == SS_OK)
         status = open_communicator(n, &n->comm);
     if (status == SS_OK && n->options.small)
@@ -213,7 +213,7 @@ enum ss_status ss_nccl_open(struct ss_comm *control, const struct ss_nccl_option
 static enum ss_status finalize(void *arg)
 {
     struct ss_nccl *n = arg;
-    ss_nccl_forget_memory(n);
+    ss_nccl_deregister_all(n);
     ss_nccl_begin_call(n);
     ncclResult_t result = ncclCommFinalize(n->comm);
     if (n->small && (result == ncclSuccess || result == ncclInProgress))

@@ -213,7 +213,7 @@ const char *ss_nccl_registered(const struct ss_nccl *n)
     return n->nhandles > 0 ? "buffers" : "none";
 }
 
-void ss_nccl_forget_memory(struct ss_nccl *n)
+void ss_nccl_deregister_all(struct ss_nccl *n)
 {
 #if NCCL_VERSION_CODE >= 22700
     while (n->nwindows > 0) {

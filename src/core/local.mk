@@ -13,8 +13,8 @@ libstarstep_la_SOURCES += \
 	src/core/crc32c.c src/core/crc32c.h \
 	src/core/atomic_file.c src/core/atomic_file.h \
 	src/core/folder.c src/core/folder.h \
-	src/core/standard.c src/core/standard.h \
+	src/core/stdio_guard.c src/core/stdio_guard.h \
 	src/core/clock.c src/core/clock.h \
 	src/core/progress.c src/core/progress.h \
 	src/core/thread.c src/core/thread.h src/core/signals.h \
-	src/core/boot.c src/core/boot.h
+	src/core/boot_id.c src/core/boot_id.h

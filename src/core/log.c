@@ -85,7 +85,7 @@ enum ss_status ss_fail_memory(const char *what, size_t bytes)
     return ss_fail(SS_ERR_MEMORY, "out of memory for %s (%zu bytes)", what, bytes);
 }
 
-static void say(const char *kind, const char *fmt, va_list ap)
+static void print_message(const char *kind, const char *fmt, va_list ap)
 {
     char text[MESSAGE_BYTES];
     vsnprintf(text, sizeof text, fmt, ap);
@@ -96,7 +96,7 @@ void ss_warn(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    say("warning: ", fmt, ap);
+    print_message("warning: ", fmt, ap);
     va_end(ap);
 }
 
@@ -104,7 +104,7 @@ void ss_note(const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    say("", fmt, ap);
+    print_message("", fmt, ap);
     va_end(ap);
 }
 

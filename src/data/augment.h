@@ -28,7 +28,7 @@ void ss_augment_apply(const struct ss_dataset *d, const uint8_t *image, struct s
 void ss_augment_apply_bytes(const struct ss_dataset *d, const uint8_t *image,
                             struct ss_crop_flip how, int padding, uint8_t *out);
 
-/* Sample i, whose picture is `image`, as `how` says, in floats or bytes: the transform of training, with a
+/* Sample i, whose image is `image`, as `how` says, in floats or bytes: the transform of training, with a
  * padding of 4, or without how->augment the identity. */
 void ss_augment_load(const struct ss_dataset *d, const uint8_t *image, size_t i,
                      const struct ss_load_how *how, void *out);

@@ -60,10 +60,10 @@ struct converter {
     char files[4][64];        /* of that folder */
     struct part parts[PARTS]; /* [VAL] is empty where a part is split off */
     size_t counts[PARTS][MAX_LABELS];
-    unsigned char *is_val; /* per picture of parts[TRAIN] where a part is split off, else NULL */
+    unsigned char *is_val; /* per image of parts[TRAIN] where a part is split off, else NULL */
     int digits;            /* of the largest label */
     char folder[3840];     /* temporary */
-    uint8_t *pixels;       /* of one picture */
+    uint8_t *pixels;       /* of one image */
     size_t written[PARTS];
 };
 
@@ -190,7 +190,7 @@ static int label_of(const struct part *p, size_t i)
     return (int)ss_npz_integer(&p->labels, i);
 }
 
-/* Of one class, whose pictures are `members`, some for validation: a shuffle's beginning. */
+/* Of one class, whose images are `members`, some for validation: a shuffle's beginning. */
 static void split_class(struct converter *c, int label, uint32_t *members, size_t count)
 {
     size_t take = (size_t)lrint((double)count * c->how->val_fraction);
@@ -338,7 +338,7 @@ static enum ss_status write_all(struct converter *c)
     }
     c->pixels = malloc(most);
     if (!c->pixels)
-        return ss_fail_memory("a picture", most);
+        return ss_fail_memory("an image", most);
     for (int part = 0; part < PARTS; part++)
         SS_TRY(write_part(c, &c->parts[part], part));
     return SS_OK;

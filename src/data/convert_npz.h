@@ -1,4 +1,4 @@
-/* Arrays of pictures and labels, NumPy's (.npz) or in IDX files, to folders of PNG files. */
+/* Arrays of images and labels, NumPy's (.npz) or in IDX files, to folders of PNG files. */
 #ifndef SS_DATA_CONVERT_NPZ_H
 #define SS_DATA_CONVERT_NPZ_H
 
@@ -11,7 +11,7 @@ struct ss_npz_how {
     const char *images, *labels; /* names of arrays; NULL: those that are usual */
     double val_fraction;         /* 0: the file has arrays for validation; else their part, < 1 */
     uint64_t seed;               /* of the choice of that part */
-    int (*stopped)(void);        /* NULL, or asked between pictures whether to end */
+    int (*stopped)(void);        /* NULL, or asked between images whether to end */
 };
 
 struct ss_npz_converted {
@@ -20,14 +20,14 @@ struct ss_npz_converted {
     char images[64], val_images[64]; /* the arrays; val_images "" where a part was split off */
 };
 
-/* Write TO/train/LABEL/NUMBER.png and TO/val/LABEL/NUMBER.png, NUMBER being the picture's in its
- * array: folders, because they hold pictures of any size and any number of classes. PNG keeps every
+/* Write TO/train/LABEL/NUMBER.png and TO/val/LABEL/NUMBER.png, NUMBER being the image's in its
+ * array: folders, because they hold images of any size and any number of classes. PNG keeps every
  * pixel. TO is created if missing; its folders train and val appear when both are whole and durable,
  * until then all is in TO/convert.tmp.PID, which is removed at the end. Images are uint8 of shape
  * (N,H,W), (N,H,W,C) or (N,C,H,W), C 1 or 3; labels are integers from 0 to 65535 of shape (N) or
- * (N,1). Every class of validation needs a picture for training.
+ * (N,1). Every class of validation needs an image for training.
  *
- * Of each class, val_fraction of the pictures are for validation, at least one; which ones depends on
+ * Of each class, val_fraction of the images are for validation, at least one; which ones depends on
  * the seed alone.
  *
  * Errors: those of ss_npz_read; SS_ERR_FORMAT, SS_ERR_UNSUPPORTED (arrays of another kind),

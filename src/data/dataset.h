@@ -1,5 +1,5 @@
 /* Image classification data sets: 8-bit images and labels, as records in memory (CIFAR-10,
- * CIFAR-100) or as picture files in folders. */
+ * CIFAR-100) or as image files in folders. */
 #ifndef SS_DATA_DATASET_H
 #define SS_DATA_DATASET_H
 
@@ -21,8 +21,8 @@ struct ss_load_how {
     double erase; /* probability of random erasing (erase.h) */
 };
 
-/* How a picture becomes a sample, in training; and in evaluation unless `least` says otherwise. */
-enum ss_picture_crop {
+/* How an image becomes a sample, in training; and in evaluation unless `least` says otherwise. */
+enum ss_image_crop {
     SS_CROP_AUTO,    /* the next; evaluation of trained weights (session.h): as in training */
     SS_CROP_RESIZED, /* RandomResizedCrop and a flip; evaluation: 8/7 of the sample, CenterCrop */
     SS_CROP_PADDED,  /* as CIFAR's: the sample's size, RandomCrop(padding=4), a flip; that size */
@@ -30,21 +30,21 @@ enum ss_picture_crop {
 
 struct ss_dataset_options {
     struct ss_size size;  /* of a sample; 0: the data set's own (32), or the usual one */
-    struct ss_size usual; /* of pictures; 0: 224 */
-    struct ss_size least; /* of pictures, for evaluation: crop.h; 0: by `crop` */
+    struct ss_size usual; /* of images; 0: 224 */
+    struct ss_size least; /* of images, for evaluation: crop.h; 0: by `crop` */
     int channels;         /* of a sample; 0: 3. Pictures may be had in grey: 1 */
-    int reduced; /* pictures: decode at a reduced scale where that still leaves the sample's size;
+    int reduced; /* images: decode at a reduced scale where that still leaves the sample's size;
                     faster, but not PIL's bits (jpeg.h) */
-    int skip_corrupt; /* pictures: go on without files that cannot be decoded */
-    enum ss_picture_crop crop; /* pictures */
-    /* pictures: this part of every class of the training set is the validation set; 0: one is there */
+    int skip_corrupt;        /* images: go on without files that cannot be decoded */
+    enum ss_image_crop crop; /* images */
+    /* images: this part of every class of the training set is the validation set; 0: one is there */
     double val_fraction;
     uint64_t val_seed; /* which files these are */
 };
 
 struct ss_dataset;
 struct ss_cifar;
-struct ss_pictures;
+struct ss_images;
 struct ss_imagefolder;
 struct ss_pack;
 
@@ -62,7 +62,7 @@ struct ss_dataset {
     char path[4096]; /* the file read, for messages */
     size_t count;    /* samples */
     int channels, height, width;
-    struct ss_size least;  /* what evaluation resizes a picture to before its middle is cut out */
+    struct ss_size least;  /* what evaluation resizes an image to before its middle is cut out */
     int classes;           /* labels are 0 .. classes-1 */
     float mean[3], std[3]; /* normalisation, of values scaled to 0..1 */
     uint64_t fingerprint;  /* of what is read: two ranks whose data differ have others. Of the whole
@@ -71,7 +71,7 @@ struct ss_dataset {
     const uint8_t *records;
     size_t record_bytes, image_offset, label_offset;
     void *mapping;
-    struct ss_pictures *pictures; /* NULL: records */
+    struct ss_images *images;     /* NULL: records */
     char **class_names;           /* of records; NULL: the data do not say */
     int *label_of;                /* of each class of its own; NULL: the label is its number */
     char *const *names;           /* of labels, then */
@@ -95,18 +95,18 @@ enum ss_status ss_cifar_find(const char *dir, const struct ss_cifar **out);
  * CenterCrop((height, width)) (crop.h), or what options->crop says. ImageNet's mean and std; grey
  * samples (grey.h) have the same sums of them: 0.459 and 0.226. Errors: those of
  * ss_imagefolder_open; SS_ERR_UNSUPPORTED for other channels. */
-enum ss_status ss_dataset_open_pictures(const char *dir, enum ss_split split,
-                                        const struct ss_dataset_options *options,
-                                        struct ss_dataset **out);
-/* All pictures of a folder and of the folders in it, or one picture file, without classes: for
+enum ss_status ss_dataset_open_images(const char *dir, enum ss_split split,
+                                      const struct ss_dataset_options *options,
+                                      struct ss_dataset **out);
+/* All images of a folder and of the folders in it, or one image file, without classes: for
  * asking a trained model (ss_imagefolder_open_flat). A sample is what evaluation of a data set with
  * the same options would have; its label is -1, and classes is 0. With skip_corrupt, what cannot be
  * decoded is 0 and ss_dataset_skipped. */
-enum ss_status ss_pictures_open(const char *path, const struct ss_dataset_options *options,
-                                struct ss_dataset **out);
-/* Of pictures: the name of sample i's file, with the folder. Errors: SS_ERR_INVALID when it does not
+enum ss_status ss_images_open(const char *path, const struct ss_dataset_options *options,
+                              struct ss_dataset **out);
+/* Of images: the name of sample i's file, with the folder. Errors: SS_ERR_INVALID when it does not
  * fit into `room` bytes. */
-enum ss_status ss_pictures_path(const struct ss_dataset *d, size_t i, char *out, size_t room);
+enum ss_status ss_images_path(const struct ss_dataset *d, size_t i, char *out, size_t room);
 /* One of these, by what the folder holds. Errors also: SS_ERR_INVALID for another size than
  * CIFAR's. */
 enum ss_status ss_dataset_open(const char *dir, enum ss_split split,

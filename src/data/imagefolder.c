@@ -91,7 +91,7 @@ static enum ss_status list(struct ss_imagefolder *f, const char *dir, enum ss_sp
         return ss_fail(SS_ERR_IO, "%s: cannot list this folder: %s", dir, strerror(errno));
     if (!imagefolder_find_layout(dir, &at))
         return ss_fail(SS_ERR_FORMAT,
-                       "%s: holds no pictures in folders; train/ and val/ with one folder for each "
+                       "%s: holds no images in folders; train/ and val/ with one folder for each "
                        "class are wanted",
                        dir);
     SS_TRY(imagefolder_check_layout(&at, options->val_fraction));
@@ -131,7 +131,7 @@ static enum ss_status list_flat(struct ss_imagefolder *f, const char *path)
     if (n < 0 || (size_t)n >= sizeof f->root)
         return ss_fail(SS_ERR_INVALID, "%.80s...: the name is too long", path);
     if (stat(path, &st) != 0)
-        return ss_fail(SS_ERR_IO, "%s: %s; give a picture or a folder of pictures", path,
+        return ss_fail(SS_ERR_IO, "%s: %s; give an image or a folder of images", path,
                        strerror(errno));
     SS_TRY(S_ISDIR(st.st_mode) ? imagefolder_scan_all(f) : list_file(f));
     SS_TRY(sort_files(f, 0));

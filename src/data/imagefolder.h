@@ -10,7 +10,7 @@
  *                 sorted into class folders is read as a plain one
  * In all, class k is the k-th folder of train in the order of bytes, so that labels are
  * ImageFolder's. Files are in ImageFolder's order: by class, then by folder, then by name; those of
- * TinyImageNet's val/images by name. Which names are pictures': picture_file.h. */
+ * TinyImageNet's val/images by name. Which names are images': image_file.h. */
 #ifndef SS_DATA_IMAGEFOLDER_H
 #define SS_DATA_IMAGEFOLDER_H
 
@@ -50,16 +50,16 @@ struct ss_imagefolder_entry {
  * readable file), none is opened.
  * Errors: SS_ERR_IO (a folder or file that is missing or not readable), SS_ERR_FORMAT (a class
  * without files in train; classes of val that train lacks; an unknown wnid or a file
- * named twice in val_annotations.txt; pictures that are neither JPEG nor PNG), SS_ERR_MEMORY. The caller closes
+ * named twice in val_annotations.txt; images that are neither JPEG nor PNG), SS_ERR_MEMORY. The caller closes
  * it. */
 enum ss_status ss_imagefolder_open(const char *dir, enum ss_split split,
                                    const struct ss_dataset_options *options,
                                    struct ss_imagefolder **out);
 /* 1 if DIR has one of the layouts; *has_val: a validation set of its own. */
 int ss_imagefolder_is(const char *dir, int *has_val);
-/* List pictures that have no classes: all in the folder PATH and in folders below it, sorted as
+/* List images that have no classes: all in the folder PATH and in folders below it, sorted as
  * those of one class are, or PATH alone where that is a file. classes is 0, labels are -1. Errors as
- * above; SS_ERR_FORMAT for a folder without pictures. */
+ * above; SS_ERR_FORMAT for a folder without images. */
 enum ss_status ss_imagefolder_open_flat(const char *path, struct ss_imagefolder **out);
 void ss_imagefolder_close(struct ss_imagefolder *folder); /* NULL is fine */
 /* No file is empty: the first that is ends this with SS_ERR_FORMAT. */

@@ -28,8 +28,8 @@ static enum ss_status grow(void *pointer, size_t *room, size_t want, size_t size
     return SS_OK;
 }
 
-enum ss_status imagefolder_keep(struct ss_imagefolder *f, const char *string, size_t length,
-                                size_t *at)
+enum ss_status imagefolder_store(struct ss_imagefolder *f, const char *string, size_t length,
+                                 size_t *at)
 {
     SS_TRY(grow(&f->text, &f->text_room, f->text_used + length + 1, 1));
     memcpy(f->text + f->text_used, string, length);
@@ -50,7 +50,7 @@ enum ss_status imagefolder_add(struct ss_imagefolder *f, const char *name, int l
         return ss_fail(SS_ERR_IO, "%s: is not a regular file", path);
     SS_TRY(grow(&f->entries, &f->room, f->count + 1, sizeof *f->entries));
     struct ss_imagefolder_entry *e = &f->entries[f->count];
-    SS_TRY(imagefolder_keep(f, name, strlen(name), &e->name));
+    SS_TRY(imagefolder_store(f, name, strlen(name), &e->name));
     e->size = (uint64_t)st.st_size;
     e->changed = (uint64_t)st.st_mtim.tv_sec * 1000000000 + (uint64_t)st.st_mtim.tv_nsec;
     e->label = label;

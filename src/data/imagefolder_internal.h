@@ -4,8 +4,8 @@
 #include "data/imagefolder.h"
 
 /* imagefolder_base.c: keep a string (its place in f->text in *at), a file below root. */
-enum ss_status imagefolder_keep(struct ss_imagefolder *f, const char *string, size_t length,
-                                size_t *at);
+enum ss_status imagefolder_store(struct ss_imagefolder *f, const char *string, size_t length,
+                                 size_t *at);
 enum ss_status imagefolder_add(struct ss_imagefolder *f, const char *name, int label);
 /* The label of a class's name, or -1. */
 int imagefolder_find_class(const struct ss_imagefolder *f, const char *name);
@@ -18,7 +18,7 @@ struct imagefolder_layout {
     char train[4096]; /* where the classes are; base itself, or "", where no train/ is there */
     char val[4096];   /* "": there is none */
 };
-/* 1 if pictures are there. */
+/* 1 if images are there. */
 int imagefolder_find_layout(const char *dir, struct imagefolder_layout *layout);
 /* Whether a validation set is there, or can be split off; not both. SS_ERR_FORMAT, SS_ERR_INVALID. */
 enum ss_status imagefolder_check_layout(const struct imagefolder_layout *layout,
@@ -32,7 +32,7 @@ int imagefolder_is_folder(const char *path); /* else errno says why not */
  * that none may be empty. */
 enum ss_status imagefolder_scan_classes(struct ss_imagefolder *f, const char *path);
 enum ss_status imagefolder_scan_files(struct ss_imagefolder *f, int all);
-/* All pictures of root and of the folders in it, with label -1. */
+/* All images of root and of the folders in it, with label -1. */
 enum ss_status imagefolder_scan_all(struct ss_imagefolder *f);
 
 /* imagefolder_tiny.c: compare the classes with DIR/wnids.txt and take their meaning from

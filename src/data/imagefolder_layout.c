@@ -1,9 +1,9 @@
-/* imagefolder_layout.c: where a data set of pictures has its splits, and one that is split off (contracts in
+/* imagefolder_layout.c: where a data set of images has its splits, and one that is split off (contracts in
  * imagefolder_internal.h). */
 #include "core/log.h"
 #include "core/rng.h"
 #include "data/imagefolder_internal.h"
-#include "data/picture_file.h"
+#include "data/image_file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -30,36 +30,36 @@ static int enter(const char *dir, const char *name, char *out, size_t room)
     return n > 0 && (size_t)n < room && imagefolder_is_folder(out);
 }
 
-static int has_picture(const char *dir)
+static int has_image(const char *dir)
 {
     int found = 0;
     DIR *d = opendir(dir);
     for (const struct dirent *e; d && !found && (e = readdir(d));)
-        found = ss_is_picture_name(e->d_name);
+        found = ss_is_image_name(e->d_name);
     if (d)
         closedir(d);
     return found;
 }
 
-/* What the folders in dir are, up to the first one with pictures. */
+/* What the folders in dir are, up to the first one with images. */
 struct folders {
     int count;
-    int with_pictures; /* one has some, in itself or in TinyImageNet's images/ */
+    int with_images; /* one has some, in itself or in TinyImageNet's images/ */
     char last[4096];
 };
 
-static void look_into(const char *dir, struct folders *f)
+static void scan_folder(const char *dir, struct folders *f)
 {
     memset(f, 0, sizeof *f);
     DIR *d = opendir(dir);
-    for (const struct dirent *e; d && !f->with_pictures && (e = readdir(d));) {
+    for (const struct dirent *e; d && !f->with_images && (e = readdir(d));) {
         char path[sizeof f->last], images[sizeof f->last];
         if (e->d_name[0] == '.' || !enter(dir, e->d_name, path, sizeof path))
             continue;
         f->count++;
         memcpy(f->last, path, sizeof path);
-        f->with_pictures = has_picture(path) ||
-                           (enter(path, "images", images, sizeof images) && has_picture(images));
+        f->with_images =
+            has_image(path) || (enter(path, "images", images, sizeof images) && has_image(images));
     }
     if (d)
         closedir(d);
@@ -71,14 +71,14 @@ static int find_at(const char *base, struct folders *in, struct imagefolder_layo
     snprintf(l->base, sizeof l->base, "%s", base);
     int train = enter(base, "train", l->train, sizeof l->train), val = 0;
     if (!train)
-        look_into(base, in);
-    for (int i = 0; i < VAL_NAMES && !val && (train || !in->with_pictures); i++)
+        scan_folder(base, in);
+    for (int i = 0; i < VAL_NAMES && !val && (train || !in->with_images); i++)
         val = enter(base, val_names[i], l->val, sizeof l->val);
     if (!val)
         l->val[0] = '\0';
     if (!train)
         snprintf(l->train, sizeof l->train, "%s", val ? "" : base);
-    return train || val || in->with_pictures;
+    return train || val || in->with_images;
 }
 
 int imagefolder_find_layout(const char *dir, struct imagefolder_layout *l)
@@ -141,7 +141,7 @@ enum ss_status imagefolder_split_off(struct ss_imagefolder *f, enum ss_split spl
     f->count = kept;
     return kept ? SS_OK
                 : ss_fail(SS_ERR_FORMAT,
-                          "%s: every class has one picture, so that none can be split off; leave "
+                          "%s: every class has one image, so that none can be split off; leave "
                           "--val-fraction out and give a val/",
                           f->root);
 }

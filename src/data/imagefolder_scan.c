@@ -1,7 +1,7 @@
 #include "core/folder.h"
 #include "core/log.h"
 #include "data/imagefolder_internal.h"
-#include "data/picture_file.h"
+#include "data/image_file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,7 +16,7 @@ static enum ss_status open_folder(const char *path, DIR **out)
     *out = opendir(path);
     if (!*out)
         return ss_fail(SS_ERR_IO,
-                       "%s: cannot list this folder: %s; a data set of pictures has folders train/ "
+                       "%s: cannot list this folder: %s; a data set of images has folders train/ "
                        "and val/ with one folder for each class, or TinyImageNet's layout",
                        path, strerror(errno));
     return SS_OK;
@@ -52,7 +52,7 @@ static enum ss_status add_class(struct ss_imagefolder *f, const char *path, cons
         return SS_OK;
     if (f->classes == SS_IMAGEFOLDER_MAX_CLASSES)
         return ss_fail(SS_ERR_FORMAT, "%s: more than %d classes", path, SS_IMAGEFOLDER_MAX_CLASSES);
-    return imagefolder_keep(f, name, strlen(name), &f->class_names[f->classes++]);
+    return imagefolder_store(f, name, strlen(name), &f->class_names[f->classes++]);
 }
 
 enum ss_status imagefolder_scan_classes(struct ss_imagefolder *f, const char *path)
@@ -82,9 +82,9 @@ static enum ss_status scan_folder(struct ss_imagefolder *f, const char *below, i
 /* `name` is below root. */
 static enum ss_status scan_entry(struct ss_imagefolder *f, const char *name, int label, int depth)
 {
-    if (ss_is_picture_name(name))
+    if (ss_is_image_name(name))
         return imagefolder_add(f, name, label);
-    if (ss_is_foreign_picture_name(name))
+    if (ss_is_foreign_image_name(name))
         return ss_fail(SS_ERR_FORMAT,
                        "%s/%s: only JPEG and PNG files can be read; convert or remove it", f->root,
                        name);

@@ -72,7 +72,7 @@ static enum ss_status take_words(void *context, const char *path, size_t line, c
     int label = imagefolder_find_class(f, wnid);
     if (label < 0 || !words)
         return SS_OK; /* the file explains all of WordNet */
-    return imagefolder_keep(f, words, strlen(words), &f->class_words[label]);
+    return imagefolder_store(f, words, strlen(words), &f->class_words[label]);
 }
 
 enum ss_status imagefolder_read_words(struct ss_imagefolder *f, const char *dir)

@@ -32,7 +32,7 @@ struct ss_jpeg {
     const uint8_t *bytes;
     size_t size;
     int begun;
-    /* One decoding: the area in pixels of the reduced picture; the columns that libjpeg gives. */
+    /* One decoding: the area in pixels of the reduced image; the columns that libjpeg gives. */
     struct ss_area area;
     int first_column, columns, scale;
     uint8_t *pixels;
@@ -160,8 +160,8 @@ void ss_jpeg_close(struct ss_jpeg *j)
     free(j);
 }
 
-/* Forget the last picture and its tables: a file without any must not be read with another's. */
-static void forget(struct ss_jpeg *j)
+/* Forget the last image and its tables: a file without any must not be read with another's. */
+static void reset(struct ss_jpeg *j)
 {
     jpeg_abort_decompress(&j->c);
     for (int i = 0; i < NUM_QUANT_TBLS; i++)
@@ -183,7 +183,7 @@ static void step_header(struct ss_jpeg *j)
     jpeg_read_header(&j->c, TRUE);
 }
 
-/* The marker of the picture's end. A part may be decoded without coming that far, so it is looked
+/* The marker of the image's end. A part may be decoded without coming that far, so it is looked
  * for; in a whole file it is the last thing. PIL too refuses files that are cut before it. */
 static int has_end(const struct ss_jpeg *j)
 {
@@ -221,7 +221,7 @@ int ss_jpeg_is(const uint8_t *bytes, size_t size)
 enum ss_status ss_jpeg_begin(struct ss_jpeg *j, const char *name, const uint8_t *bytes, size_t size,
                              int *width, int *height)
 {
-    forget(j);
+    reset(j);
     snprintf(j->name, sizeof j->name, "%s", name);
     if (!ss_jpeg_is(bytes, size))
         return ss_fail(SS_ERR_FORMAT,
@@ -305,7 +305,7 @@ static void step_rows(struct ss_jpeg *j)
     }
 }
 
-/* The pixels of a picture reduced by `scale` that cover first .. first+count-1. */
+/* The pixels of an image reduced by `scale` that cover first .. first+count-1. */
 static void reduce(int scale, int *first, int *count)
 {
     int end = (*first + *count + scale - 1) / scale;
@@ -317,7 +317,7 @@ enum ss_status ss_jpeg_decode(struct ss_jpeg *j, const struct ss_area *need, int
                               struct ss_pixels *out)
 {
     if (!j->begun)
-        return ss_fail(SS_ERR_INVALID, "JPEG decoder: no picture was begun, or it is decoded");
+        return ss_fail(SS_ERR_INVALID, "JPEG decoder: no image was begun, or it is decoded");
     int width = (int)j->c.image_width, height = (int)j->c.image_height;
     const struct ss_area all = {0, 0, width, height};
     if (!need)

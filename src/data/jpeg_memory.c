@@ -8,7 +8,7 @@
 enum {
     ALIGN = 64,             /* of every piece: libjpeg-turbo's SIMD code asks for 32 */
     ROW_ALIGN = 128,        /* it writes whole vectors past the end of a row */
-    FIRST_BLOCK = 256 << 10 /* bytes; enough for a picture of some hundred pixels a side */
+    FIRST_BLOCK = 256 << 10 /* bytes; enough for an image of some hundred pixels a side */
 };
 
 struct ss_jpeg_block {
@@ -50,7 +50,7 @@ static void *take(j_common_ptr cinfo, size_t size)
     size = (size + ALIGN - 1) / ALIGN * ALIGN;
     struct ss_jpeg_block *b = m->blocks;
     if (!b || size > b->size - m->used) {
-        /* As much again as there is, so that a picture needs few blocks. */
+        /* As much again as there is, so that an image needs few blocks. */
         size_t want = m->total > FIRST_BLOCK ? m->total : FIRST_BLOCK;
         if (want > m->limit - m->total)
             want = m->limit - m->total;
@@ -181,7 +181,7 @@ void ss_jpeg_memory_reset(struct ss_jpeg_memory *m)
         return;
     size_t total = m->total;
     ss_jpeg_memory_close(m);
-    /* If malloc refuses, the next picture asks again and reports it. */
+    /* If malloc refuses, the next image asks again and reports it. */
     if (total && total <= m->keep)
         add_block(m, total);
 }

@@ -1,6 +1,6 @@
-/* A memory manager for libjpeg that uses the same memory for every picture.
+/* A memory manager for libjpeg that uses the same memory for every image.
  *
- * libjpeg's own asks malloc for each picture and frees all at its end. This one hands out pieces of
+ * libjpeg's own asks malloc for each image and frees all at its end. This one hands out pieces of
  * blocks that stay; ss_jpeg_memory_reset takes all pieces back at once, also those that libjpeg
  * calls permanent (tables), except what it took when the decoder was created. */
 #ifndef SS_DATA_JPEG_MEMORY_H
@@ -14,7 +14,7 @@ struct ss_jpeg_memory {
     struct ss_jpeg_block *blocks; /* the newest first, pieces come from it */
     size_t used;                  /* bytes of the newest block */
     size_t total;                 /* bytes of all blocks */
-    size_t limit, keep;           /* bytes: for one picture; from picture to picture */
+    size_t limit, keep;           /* bytes: for one image; from image to image */
 };
 
 /* Replace the methods of cinfo->mem, right after jpeg_create_decompress. cinfo->client_data must

@@ -71,7 +71,7 @@ static enum ss_status write_bytes(const char *path, const void *bytes, size_t si
     if (fclose(f) == 0 && n == size)
         return SS_OK;
     enum ss_status status = ss_fail(SS_ERR_IO, "%s: cannot write: %s", path, strerror(errno));
-    remove(path); /* half a picture */
+    remove(path); /* half an image */
     return status;
 }
 

@@ -1,4 +1,4 @@
-/* Write a picture as a JPEG file, for generated data sets and tests. */
+/* Write an image as a JPEG file, for generated data sets and tests. */
 #ifndef SS_DATA_JPEG_WRITE_H
 #define SS_DATA_JPEG_WRITE_H
 

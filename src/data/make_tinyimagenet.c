@@ -46,8 +46,8 @@ static struct ss_jpeg_how draw_how(uint64_t seed, int val, uint32_t sample)
                                 .full_colour = (bits >> 32) % 4 == 0};
 }
 
-static enum ss_status make_picture(const struct maker *m, const char *path, uint32_t class_index,
-                                   int val, uint32_t sample)
+static enum ss_status make_image(const struct maker *m, const char *path, uint32_t class_index,
+                                 int val, uint32_t sample)
 {
     uint8_t planes[3][SMALL * SMALL], small[3 * SMALL * SMALL], rgb[3 * SIDE * SIDE];
     ss_synthetic_image(m->what->seed, class_index, val, sample, planes[0]);
@@ -74,7 +74,7 @@ static enum ss_status make_train(const struct maker *m)
             char path[4096], name[48];
             snprintf(name, sizeof name, "%s_%u.JPEG", wnid, i);
             SS_TRY(ss_folder_join(path, sizeof path, folder, name));
-            SS_TRY(make_picture(m, path, k, 0, i * m->what->classes + k));
+            SS_TRY(make_image(m, path, k, 0, i * m->what->classes + k));
         }
     }
     return SS_OK;
@@ -90,7 +90,7 @@ static enum ss_status make_val_files(const struct maker *m, const char *folder,
         name_class(k, wnid);
         snprintf(name, sizeof name, "val_%u.JPEG", i);
         SS_TRY(ss_folder_join(path, sizeof path, folder, name));
-        SS_TRY(make_picture(m, path, k, 1, i));
+        SS_TRY(make_image(m, path, k, 1, i));
         SS_TRY(append(list, "%s\t%s\t0\t0\t%d\t%d\n", name, wnid, SIDE - 1, SIDE - 1));
     }
     return SS_OK;
@@ -159,11 +159,10 @@ enum ss_status ss_make_tinyimagenet(const char *dir, const struct ss_tinyimagene
                        SS_MAKE_TINYIMAGENET_CLASSES);
     if (what->train < what->classes || what->train > SS_MAKE_TINYIMAGENET_FILES || what->val < 1 ||
         what->val > SS_MAKE_TINYIMAGENET_FILES)
-        return ss_fail(
-            SS_ERR_INVALID,
-            "%u training and %u validation pictures; give at least one of each class for "
-            "training, one for validation, and at most %d",
-            what->train, what->val, SS_MAKE_TINYIMAGENET_FILES);
+        return ss_fail(SS_ERR_INVALID,
+                       "%u training and %u validation images; give at least one of each class for "
+                       "training, one for validation, and at most %d",
+                       what->train, what->val, SS_MAKE_TINYIMAGENET_FILES);
     if (ss_folder_has(dir, "train") || ss_folder_has(dir, "val"))
         return ss_fail(
             SS_ERR_INVALID,

@@ -20,9 +20,9 @@ struct ss_pack {
     char *path;
     const uint8_t *bytes; /* the mapped file */
     size_t size, corrupt;
-    size_t page; /* bytes, for advice on each picture; 0: none is given */
+    size_t page; /* bytes, for advice on each image; 0: none is given */
     const struct pack_entry *index;
-    atomic_uint_fast32_t *checked; /* a bit for each picture whose checksum was right */
+    atomic_uint_fast32_t *checked; /* a bit for each image whose checksum was right */
 };
 
 enum ss_status ss_pack_path(char *out, size_t room, const char *cache_dir, enum ss_split split)
@@ -32,7 +32,7 @@ enum ss_status ss_pack_path(char *out, size_t room, const char *cache_dir, enum 
 }
 
 /* Why a file does not fit. Returns 0. */
-static int SS_PRINTF(3, 4) say(char *why, size_t room, const char *fmt, ...)
+static int SS_PRINTF(3, 4) explain(char *why, size_t room, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -45,21 +45,22 @@ static int check_header(const struct ss_pack *p, char *why, size_t room)
 {
     const struct pack_header *h = (const void *)p->bytes;
     if (p->size < sizeof *h + sizeof(struct pack_trailer))
-        return say(why, room, "damaged: it has %zu bytes", p->size);
+        return explain(why, room, "damaged: it has %zu bytes", p->size);
     if (memcmp(h->magic, PACK_MAGIC, sizeof h->magic) != 0)
-        return say(why, room, "damaged: it does not begin as a pack");
+        return explain(why, room, "damaged: it does not begin as a pack");
     if (h->version != PACK_VERSION)
-        return say(why, room, "of another version (%" PRIu32 ", not %d)", h->version, PACK_VERSION);
+        return explain(why, room, "of another version (%" PRIu32 ", not %d)", h->version,
+                       PACK_VERSION);
     if (h->checksum != pack_checksum(h, offsetof(struct pack_header, checksum)) ||
         h->entry_bytes != sizeof(struct pack_entry))
-        return say(why, room, "damaged: the checksum of its header is wrong");
+        return explain(why, room, "damaged: the checksum of its header is wrong");
     if (h->count != p->folder->count)
-        return say(why, room, "made of %" PRIu64 " files, and there are %zu", h->count,
-                   p->folder->count);
+        return explain(why, room, "made of %" PRIu64 " files, and there are %zu", h->count,
+                       p->folder->count);
     if (h->fingerprint != p->folder->fingerprint)
-        return say(why, room, "made of other files");
+        return explain(why, room, "made of other files");
     if (h->times != p->folder->times)
-        return say(why, room, "made before some file changed");
+        return explain(why, room, "made before some file changed");
     return 1;
 }
 
@@ -69,24 +70,24 @@ static int check_trailer(struct ss_pack *p, char *why, size_t room)
     const struct pack_header *h = (const void *)p->bytes;
     const struct pack_trailer *t = (const void *)(p->bytes + (p->size - sizeof *t));
     if (p->size % PACK_ALIGN != 0 || memcmp(t->magic, PACK_END_MAGIC, sizeof t->magic) != 0)
-        return say(why, room, "damaged: it does not end as a pack (%zu bytes)", p->size);
+        return explain(why, room, "damaged: it does not end as a pack (%zu bytes)", p->size);
     if (t->checksum != pack_checksum(t, offsetof(struct pack_trailer, checksum)) ||
         t->header_checksum != h->checksum)
-        return say(why, room, "damaged: the checksum of its end is wrong");
+        return explain(why, room, "damaged: the checksum of its end is wrong");
     /* Of the folder's files, so this is small. */
     uint64_t bytes = pack_padded(p->folder->count * sizeof *p->index);
     if (t->file_bytes != p->size || p->size < sizeof *h + bytes + sizeof *t ||
         t->index_offset != p->size - sizeof *t - bytes)
-        return say(why, room, "damaged: it has %zu bytes and should have %" PRIu64, p->size,
-                   t->file_bytes);
+        return explain(why, room, "damaged: it has %zu bytes and should have %" PRIu64, p->size,
+                       t->file_bytes);
     if (t->index_checksum != pack_checksum(p->bytes + t->index_offset, bytes))
-        return say(why, room, "damaged: the checksum of its index is wrong");
+        return explain(why, room, "damaged: the checksum of its index is wrong");
     p->index = (const void *)(p->bytes + t->index_offset);
     p->corrupt = t->corrupt;
     return 1;
 }
 
-static uint64_t picture_bytes(const struct pack_entry *e)
+static uint64_t image_bytes(const struct pack_entry *e)
 {
     return pack_padded(3 * (uint64_t)e->width * e->height);
 }
@@ -104,13 +105,13 @@ static int check_index(const struct ss_pack *p, char *why, size_t room)
             continue;
         }
         if (e->offset != offset || e->width > PACK_MAX_SIDE || e->height < 1 ||
-            e->height > PACK_MAX_SIDE || picture_bytes(e) > end - offset)
-            return say(why, room, "damaged: its index makes no sense for %.200s",
-                       ss_imagefolder_name(p->folder, i));
-        offset += picture_bytes(e);
+            e->height > PACK_MAX_SIDE || image_bytes(e) > end - offset)
+            return explain(why, room, "damaged: its index makes no sense for %.200s",
+                           ss_imagefolder_name(p->folder, i));
+        offset += image_bytes(e);
     }
     if (offset != end || corrupt != p->corrupt)
-        return say(why, room, "damaged: its index makes no sense");
+        return explain(why, room, "damaged: its index makes no sense");
     return 1;
 }
 
@@ -134,7 +135,7 @@ static enum ss_status map_file(struct ss_pack *p, int fd)
 }
 
 /* A pack that memory holds is read once, whatever is asked for first: there the system's reading
- * ahead, also into other pictures, helps. Of a larger pack only what is asked for is to be read. */
+ * ahead, also into other images, helps. Of a larger pack only what is asked for is to be read. */
 static void advise(struct ss_pack *p)
 {
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -156,7 +157,7 @@ static enum ss_status prepare(struct ss_pack *p)
 enum ss_status ss_pack_open(const char *path, const struct ss_imagefolder *folder, char *why,
                             size_t room, struct ss_pack **out)
 {
-    say(why, room, "%s", "");
+    explain(why, room, "%s", "");
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT) {
         *out = NULL;
@@ -205,18 +206,18 @@ static void read_ahead(const struct ss_pack *p, const struct pack_entry *e)
     if (!p->page)
         return;
     const size_t from = (size_t)e->offset / p->page * p->page;
-    (void)madvise((void *)(uintptr_t)(p->bytes + from),
-                  (size_t)(e->offset + picture_bytes(e)) - from, MADV_WILLNEED);
+    (void)madvise((void *)(uintptr_t)(p->bytes + from), (size_t)(e->offset + image_bytes(e)) - from,
+                  MADV_WILLNEED);
 }
 
-static enum ss_status check_picture(struct ss_pack *p, size_t i)
+static enum ss_status check_image(struct ss_pack *p, size_t i)
 {
     const struct pack_entry *e = &p->index[i];
     const uint_fast32_t bit = (uint_fast32_t)1 << i % 32;
     /* Two threads may both look: they find the same. */
     if (atomic_load_explicit(&p->checked[i / 32], memory_order_relaxed) & bit)
         return SS_OK;
-    if (pack_checksum(p->bytes + e->offset, picture_bytes(e)) != e->checksum)
+    if (pack_checksum(p->bytes + e->offset, image_bytes(e)) != e->checksum)
         return ss_fail(SS_ERR_IO,
                        "%s: the pixels of %s are damaged; remove this file and build it again",
                        p->path, ss_imagefolder_name(p->folder, i));
@@ -228,10 +229,10 @@ enum ss_status ss_pack_pixels(struct ss_pack *p, size_t i, struct ss_pixels *out
 {
     const struct pack_entry *e = &p->index[i];
     if (e->width == 0)
-        return ss_fail(SS_ERR_FORMAT, "%s/%s: not a usable picture, found when %s was built",
+        return ss_fail(SS_ERR_FORMAT, "%s/%s: not a usable image, found when %s was built",
                        p->folder->root, ss_imagefolder_name(p->folder, i), p->path);
     read_ahead(p, e);
-    SS_TRY(check_picture(p, i));
+    SS_TRY(check_image(p, i));
     *out = (struct ss_pixels){.rgb = p->bytes + e->offset,
                               .stride = 3 * (size_t)e->width,
                               .area = {0, 0, (int)e->width, (int)e->height},

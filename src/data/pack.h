@@ -1,12 +1,12 @@
-/* A packed cache: the pictures of one split, decoded once, in one file that is mapped.
+/* A packed cache: the images of one split, decoded once, in one file that is mapped.
  *
- * Decoding costs a core more than cutting and resizing: pictures that are read in every epoch
+ * Decoding costs a core more than cutting and resizing: images that are read in every epoch
  * are cheaper to keep as pixels. What is kept is what the decoder gives, byte for byte, so that
  * training from a pack and training from the files give the same bits.
  *
  * A pack belongs to the files that it was made of: their names, sizes, labels and times of change.
  * It is written beside its name and renamed when it is whole and durable, so that a pack is whole
- * or not there. Its index is checked when it is opened, each picture when it is first asked for in
+ * or not there. Its index is checked when it is opened, each image when it is first asked for in
  * a process. The file must not be shortened while it is mapped. */
 #ifndef SS_DATA_PACK_H
 #define SS_DATA_PACK_H
@@ -56,7 +56,7 @@ enum ss_status ss_pack_begin(const char *path, const struct ss_imagefolder *fold
                              int skip_corrupt, struct ss_pack_builder **out);
 /* Write for about so many seconds, at least one file, or to the end; *done: files so far. The
  * file's bytes depend on the folder alone, not on threads or portions. Between calls the threads
- * decode some pictures ahead. Errors: those of reading and decoding, which name the file; SS_ERR_IO
+ * decode some images ahead. Errors: those of reading and decoding, which name the file; SS_ERR_IO
  * (disk full). After an error only abort makes sense. */
 enum ss_status ss_pack_continue(struct ss_pack_builder *builder, double seconds, size_t *done);
 /* All files are done: make it durable under its name. Frees the builder in every case. */

@@ -5,7 +5,7 @@
 #include "data/pack.h"
 #include "data/pack_decode.h"
 #include "data/pack_format.h"
-#include "data/picture_file.h"
+#include "data/image_file.h"
 
 #include <dirent.h>
 #include <sched.h>
@@ -71,7 +71,7 @@ static void remove_leftovers(const char *path, const char *dir)
         closedir(d);
 }
 
-/* The bytes of the pictures, from the sizes of some that are spread over the folder. What cannot be
+/* The bytes of the images, from the sizes of some that are spread over the folder. What cannot be
  * read is reported when its turn comes. */
 static enum ss_status estimate(const struct ss_imagefolder *folder, uint64_t *bytes)
 {
@@ -181,7 +181,7 @@ enum ss_status ss_pack_begin(const char *path, const struct ss_imagefolder *fold
     return SS_OK;
 }
 
-static enum ss_status put_picture(struct ss_pack_builder *b, const struct pack_picture *p)
+static enum ss_status put_image(struct ss_pack_builder *b, const struct pack_image *p)
 {
     if (p->status == SS_ERR_FORMAT && b->skip_corrupt) {
         ss_warn("%s; skipped", p->text);
@@ -206,7 +206,7 @@ enum ss_status ss_pack_continue(struct ss_pack_builder *b, double seconds, size_
 {
     const double end = ss_seconds() + seconds;
     while (b->status == SS_OK && b->next < b->folder->count) {
-        b->status = put_picture(b, pack_decoders_next(b->decoders));
+        b->status = put_image(b, pack_decoders_next(b->decoders));
         pack_decoders_release(b->decoders);
         b->next++;
         if (ss_seconds() >= end)

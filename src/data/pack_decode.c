@@ -1,10 +1,10 @@
-/* Threads take the files one by one in order and put each picture into its slot of a ring; the
+/* Threads take the files one by one in order and put each image into its slot of a ring; the
  * caller takes them out in order too. Two things hold a thread back: no slot is free, or the
- * pictures in memory are large. Who has the file that the caller waits for is never held back by
- * memory, so that one picture of any size goes through. */
+ * images in memory are large. Who has the file that the caller waits for is never held back by
+ * memory, so that one image of any size goes through. */
 #include "data/pack_decode.h"
 #include "core/log.h"
-#include "data/picture_file.h"
+#include "data/image_file.h"
 #include "data/pack_format.h"
 
 #include <pthread.h>
@@ -13,7 +13,7 @@
 
 enum {
     SLOTS_PER_THREAD = 16,
-    /* Beside the picture that is kept a decoder holds its own copy, and of a progressive file all
+    /* Beside the image that is kept a decoder holds its own copy, and of a progressive file all
      * coefficients, of two bytes. */
     DECODING_COST = 4,
 };
@@ -22,17 +22,17 @@ enum {
 struct slot {
     size_t file;
     int done;
-    struct pack_picture picture;
+    struct pack_image image;
 };
 
 struct pack_decoders {
     const struct ss_imagefolder *folder;
     pthread_mutex_t lock;
-    pthread_cond_t ready, room; /* the caller's next picture; a slot or memory */
+    pthread_cond_t ready, room; /* the caller's next image; a slot or memory */
     struct slot *slots;
     size_t nslots;
     size_t taken, given; /* files that threads took; that the caller is through with */
-    size_t held;         /* bytes of pictures */
+    size_t held;         /* bytes of images */
     int stop;
     int threads;
     pthread_t thread[];
@@ -62,7 +62,7 @@ static void hold(struct pack_decoders *d, size_t file, size_t bytes)
     pthread_mutex_unlock(&d->lock);
 }
 
-static void let_go(struct pack_decoders *d, size_t bytes)
+static void release(struct pack_decoders *d, size_t bytes)
 {
     pthread_mutex_lock(&d->lock);
     d->held -= bytes;
@@ -70,12 +70,12 @@ static void let_go(struct pack_decoders *d, size_t bytes)
     pthread_mutex_unlock(&d->lock);
 }
 
-static enum ss_status copy_rows(const struct ss_pixels *from, struct pack_picture *to)
+static enum ss_status copy_rows(const struct ss_pixels *from, struct pack_image *to)
 {
     const size_t row = 3 * (size_t)to->width, used = row * (size_t)to->height;
     to->bytes = malloc(to->size);
     if (!to->bytes)
-        return ss_fail_memory("a picture", to->size);
+        return ss_fail_memory("an image", to->size);
     for (size_t y = 0; y < (size_t)to->height; y++)
         memcpy(to->bytes + y * row, from->rgb + y * from->stride, row);
     memset(to->bytes + used, 0, to->size - used);
@@ -84,7 +84,7 @@ static enum ss_status copy_rows(const struct ss_pixels *from, struct pack_pictur
 }
 
 static enum ss_status decode(struct pack_decoders *d, size_t i, struct ss_decoder *decoder,
-                             struct ss_image_file *file, struct pack_picture *out)
+                             struct ss_image_file *file, struct pack_image *out)
 {
     SS_TRY(ss_imagefolder_read(d->folder, i, file));
     SS_TRY(
@@ -98,7 +98,7 @@ static enum ss_status decode(struct pack_decoders *d, size_t i, struct ss_decode
         status = copy_rows(&pixels, out);
     if (status != SS_OK)
         out->size = 0;
-    let_go(d, DECODING_COST * size - out->size);
+    release(d, DECODING_COST * size - out->size);
     return status;
 }
 
@@ -118,7 +118,7 @@ static void *work(void *arg)
     struct ss_decoder *decoder = NULL;
     struct slot *slot;
     while ((slot = take(d)) != NULL) {
-        struct pack_picture *p = &slot->picture;
+        struct pack_image *p = &slot->image;
         ss_log_capture(p->text, sizeof p->text);
         p->bytes = NULL;
         p->size = 0;
@@ -142,10 +142,10 @@ static enum ss_status start_threads(struct pack_decoders *d, int threads)
             break;
     }
     if (d->threads == 0)
-        return ss_fail(SS_ERR_LIBRARY, "cannot start a thread to decode pictures: %s",
+        return ss_fail(SS_ERR_LIBRARY, "cannot start a thread to decode images: %s",
                        strerror(error));
     if (error)
-        ss_warn("only %d of %d threads decode pictures, more cannot be started: %s", d->threads,
+        ss_warn("only %d of %d threads decode images, more cannot be started: %s", d->threads,
                 threads, strerror(error));
     return SS_OK;
 }
@@ -166,7 +166,7 @@ enum ss_status pack_decoders_start(const struct ss_imagefolder *folder, int thre
     pthread_cond_init(&d->room, NULL);
     d->slots = calloc(d->nslots, sizeof *d->slots);
     enum ss_status status = d->slots ? start_threads(d, threads)
-                                     : ss_fail_memory("pictures", d->nslots * sizeof *d->slots);
+                                     : ss_fail_memory("images", d->nslots * sizeof *d->slots);
     if (status != SS_OK) {
         pack_decoders_stop(d);
         return status;
@@ -175,24 +175,24 @@ enum ss_status pack_decoders_start(const struct ss_imagefolder *folder, int thre
     return SS_OK;
 }
 
-const struct pack_picture *pack_decoders_next(struct pack_decoders *d)
+const struct pack_image *pack_decoders_next(struct pack_decoders *d)
 {
     struct slot *slot = &d->slots[d->given % d->nslots];
     pthread_mutex_lock(&d->lock);
     while (!slot->done)
         pthread_cond_wait(&d->ready, &d->lock);
     pthread_mutex_unlock(&d->lock);
-    return &slot->picture;
+    return &slot->image;
 }
 
 void pack_decoders_release(struct pack_decoders *d)
 {
     struct slot *slot = &d->slots[d->given % d->nslots];
-    free(slot->picture.bytes);
-    slot->picture.bytes = NULL;
+    free(slot->image.bytes);
+    slot->image.bytes = NULL;
     pthread_mutex_lock(&d->lock);
     slot->done = 0;
-    d->held -= slot->picture.size;
+    d->held -= slot->image.size;
     d->given++;
     pthread_cond_broadcast(&d->room);
     pthread_mutex_unlock(&d->lock);
@@ -209,7 +209,7 @@ void pack_decoders_stop(struct pack_decoders *d)
     for (int i = 0; i < d->threads; i++)
         pthread_join(d->thread[i], NULL); /* of a thread that was started and is joined once */
     for (size_t i = 0; d->slots && i < d->nslots; i++)
-        free(d->slots[i].picture.bytes);
+        free(d->slots[i].image.bytes);
     free(d->slots);
     pthread_cond_destroy(&d->room);
     pthread_cond_destroy(&d->ready);

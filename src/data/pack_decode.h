@@ -1,4 +1,4 @@
-/* Decoding all files of a folder in threads, for one who takes the pictures in the folder's order;
+/* Decoding all files of a folder in threads, for one who takes the images in the folder's order;
  * not for files other than the pack's. */
 #ifndef SS_DATA_PACK_DECODE_H
 #define SS_DATA_PACK_DECODE_H
@@ -11,7 +11,7 @@
 
 struct pack_decoders;
 
-struct pack_picture {
+struct pack_image {
     int width, height;
     uint8_t *bytes; /* rows without gaps, zeros up to a multiple of PACK_ALIGN; malloc */
     size_t size;    /* with the zeros */
@@ -28,7 +28,7 @@ enum ss_status pack_decoders_start(const struct ss_imagefolder *folder, int thre
                                    struct pack_decoders **out);
 /* Wait for the next file, from 0 to count - 1. It is the caller's to read until the release, which
  * comes before the next call. */
-const struct pack_picture *pack_decoders_next(struct pack_decoders *d);
+const struct pack_image *pack_decoders_next(struct pack_decoders *d);
 void pack_decoders_release(struct pack_decoders *d);
 void pack_decoders_stop(struct pack_decoders *d); /* NULL is fine */
 

@@ -2,12 +2,12 @@
  *
  * A pack is written from front to back, all numbers little-endian:
  *   header    64 bytes, struct pack_header
- *   pictures  of the files in the folder's order: (height, width, 3) bytes without gaps between
+ *   images  of the files in the folder's order: (height, width, 3) bytes without gaps between
  *             rows, then zeros up to a multiple of 64. A corrupt file has none.
  *   index     count x 24 bytes, struct pack_entry, then zeros up to a multiple of 64
  *   trailer   64 bytes, struct pack_trailer
  * Every byte is covered by one checksum. These find damage, not deceit: they are 64 bits, and fast
- * enough to be computed for each picture. An index that passes and still makes no sense is refused,
+ * enough to be computed for each image. An index that passes and still makes no sense is refused,
  * so that no file leads to reads outside of the mapping. */
 #ifndef SS_DATA_PACK_FORMAT_H
 #define SS_DATA_PACK_FORMAT_H
@@ -40,9 +40,9 @@ struct pack_header {
 };
 
 struct pack_entry {
-    uint64_t offset;        /* of the picture in the file */
+    uint64_t offset;        /* of the image in the file */
     uint32_t width, height; /* a corrupt file: all fields are 0 */
-    uint64_t checksum;      /* of the picture with the zeros behind it */
+    uint64_t checksum;      /* of the image with the zeros behind it */
 };
 
 struct pack_trailer {

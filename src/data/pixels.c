@@ -21,7 +21,7 @@ enum ss_status ss_pixels_check_size(const char *name, uint32_t width, uint32_t h
         return SS_OK;
     return ss_fail(SS_ERR_FORMAT,
                    "%s: %u x %u pixels; more than %d are taken for an attack or damage; make the "
-                   "picture smaller",
+                   "image smaller",
                    name, width, height, SS_PICTURE_MAX_PIXELS);
 }
 
@@ -36,7 +36,7 @@ enum ss_status ss_pixels_reserve(size_t row_bytes, size_t rows, uint8_t **pixels
     *room = 0;
     *pixels = aligned_alloc(ROW_ALIGN, want);
     if (!*pixels)
-        return ss_fail_memory("a decoded picture", want);
+        return ss_fail_memory("a decoded image", want);
     *room = want;
     return SS_OK;
 }

@@ -22,7 +22,7 @@ static const uint8_t signature[SIGNATURE] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x
 static const char clipped[] = "16-bit grey: all above 255 of 65535 becomes white, as PIL does it";
 
 struct ss_png {
-    png_structp png; /* NULL: no picture is begun */
+    png_structp png; /* NULL: no image is begun */
     png_infop info;
     jmp_buf escape;
     char name[512];
@@ -66,7 +66,7 @@ static int guard(struct ss_png *p, void (*step)(struct ss_png *))
     return 1;
 }
 
-static void forget(struct ss_png *p)
+static void reset(struct ss_png *p)
 {
     png_destroy_read_struct(&p->png, &p->info, NULL); /* sets both to NULL */
     *p->warning = '\0';
@@ -77,7 +77,7 @@ static enum ss_status run(struct ss_png *p, void (*step)(struct ss_png *))
 {
     if (guard(p, step))
         return SS_OK;
-    forget(p);
+    reset(p);
     return ss_fail(SS_ERR_FORMAT, "%s: not a usable PNG file: %s", p->name, p->text);
 }
 
@@ -94,7 +94,7 @@ void ss_png_close(struct ss_png *p)
 {
     if (!p)
         return;
-    forget(p);
+    reset(p);
     free(p->pixels);
     free(p);
 }
@@ -166,7 +166,7 @@ static void step_header(struct ss_png *p)
 enum ss_status ss_png_begin(struct ss_png *p, const char *name, const uint8_t *bytes, size_t size,
                             int *width, int *height)
 {
-    forget(p);
+    reset(p);
     if (p->room > SS_PICTURE_KEEP) {
         free(p->pixels);
         p->pixels = NULL;
@@ -235,7 +235,7 @@ static void step_rows(struct ss_png *p)
 enum ss_status ss_png_decode(struct ss_png *p, const struct ss_area *need, struct ss_pixels *out)
 {
     if (!p->png)
-        return ss_fail(SS_ERR_INVALID, "PNG decoder: no picture was begun, or it is decoded");
+        return ss_fail(SS_ERR_INVALID, "PNG decoder: no image was begun, or it is decoded");
     const struct ss_area all = {0, 0, p->width, p->height};
     if (!need)
         need = &all;

@@ -1,7 +1,7 @@
-/* PNG pictures from memory to 8-bit RGB.
+/* PNG images from memory to 8-bit RGB.
  *
- * A decoder belongs to one thread and is used for many pictures, one after another; no picture
- * leaves a trace in the next one. libpng asks malloc for its own memory with each picture; the
+ * A decoder belongs to one thread and is used for many images, one after another; no image
+ * leaves a trace in the next one. libpng asks malloc for its own memory with each image; the
  * pixels' is kept (up to SS_PICTURE_KEEP bytes).
  *
  * The pixels are those of PIL's Image.open(FILE).convert("RGB"):
@@ -11,9 +11,9 @@
  *   other chunks that are not needed for the pixels;
  * - of 16-bit colour, and of 16-bit grey with an alpha channel, the upper 8 bits are taken;
  * - 16-bit grey without an alpha channel is cut off at 255, so that all but very dark pixels are
- *   white. PIL does that, and what was trained in PyTorch has seen such pictures; ss_png_warning
+ *   white. PIL does that, and what was trained in PyTorch has seen such images; ss_png_warning
  *   says so;
- * - of an animation (APNG) it is the picture that readers without animations show.
+ * - of an animation (APNG) it is the image that readers without animations show.
  *
  * Every row is decoded whichever part is wanted, so that damage is found whatever the part. */
 #ifndef SS_DATA_PNG_H
@@ -34,7 +34,7 @@ void ss_png_close(struct ss_png *png);           /* NULL is fine */
 int ss_png_is(const uint8_t *bytes, size_t size);
 
 /* Read the header of the file `name` (for messages; copied), whose bytes must stay until the
- * decoding is over. Sets the picture's size. Errors: SS_ERR_FORMAT (no PNG, truncated, more than
+ * decoding is over. Sets the image's size. Errors: SS_ERR_FORMAT (no PNG, truncated, more than
  * SS_PICTURE_MAX_PIXELS), SS_ERR_MEMORY, SS_ERR_LIBRARY. */
 enum ss_status ss_png_begin(struct ss_png *png, const char *name, const uint8_t *bytes, size_t size,
                             int *width, int *height);
@@ -45,7 +45,7 @@ enum ss_status ss_png_begin(struct ss_png *png, const char *name, const uint8_t 
  * (area, order of calls), SS_ERR_MEMORY. */
 enum ss_status ss_png_decode(struct ss_png *png, const struct ss_area *need, struct ss_pixels *out);
 
-/* The first warning of the last picture, or NULL if it had none. Lives until the next picture. */
+/* The first warning of the last image, or NULL if it had none. Lives until the next image. */
 const char *ss_png_warning(const struct ss_png *png);
 
 #endif

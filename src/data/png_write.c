@@ -28,6 +28,6 @@ enum ss_status ss_png_write(const char *path, const uint8_t *pixels, int width, 
     else if (!good)
         status = ss_fail(SS_ERR_LIBRARY, "%s: libpng: %s", path, image.message);
     if (status != SS_OK)
-        remove(path); /* half a picture */
+        remove(path); /* half an image */
     return status;
 }

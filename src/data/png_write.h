@@ -1,4 +1,4 @@
-/* Write a picture as a PNG file, for converted data sets and tests. */
+/* Write an image as a PNG file, for converted data sets and tests. */
 #ifndef SS_DATA_PNG_WRITE_H
 #define SS_DATA_PNG_WRITE_H
 

@@ -86,7 +86,7 @@ static enum ss_status grow(void *pointer, size_t *room, size_t want, size_t size
     *room = 0;
     *p = malloc(want * size);
     if (!*p)
-        return ss_fail_memory("resizing a picture", want * size);
+        return ss_fail_memory("resizing an image", want * size);
     *room = want;
     return SS_OK;
 }

@@ -1,8 +1,8 @@
-/* Resize 8-bit RGB pictures: bilinear with antialiasing, bit-equal to PIL's Image.resize(size,
- * BILINEAR, box), which torchvision's transforms use for PIL pictures.
+/* Resize 8-bit RGB images: bilinear with antialiasing, bit-equal to PIL's Image.resize(size,
+ * BILINEAR, box), which torchvision's transforms use for PIL images.
  *
  * An output pixel is a weighted mean of the source pixels under a triangle around its centre, which
- * is two output pixels wide where the picture shrinks and two source pixels wide where it grows;
+ * is two output pixels wide where the image shrinks and two source pixels wide where it grows;
  * pixels outside of the source count for nothing. Columns first, then rows; weights and sums are
  * integers with 22 bits after the point, and what is between the two passes is rounded to 8 bits,
  * as PIL does. */

@@ -1,5 +1,5 @@
 /* check_cores.c: the cores that this rank may use. */
-#include "doctor/look.h"
+#include "doctor/procfs.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,13 +16,13 @@ enum {
 static int count_numa(const struct ss_doctor_options *o, hwloc_const_bitmap_t cpus)
 {
     enum { NODES = 256 };
-    static char name[NODES][SS_LOOK_NAME];
+    static char name[NODES][SS_PROBE_NAME];
     char list[1024];
-    int n = ss_look_names(o, "/sys/devices/system/node", name, NODES), nodes = 0;
+    int n = ss_probe_names(o, "/sys/devices/system/node", name, NODES), nodes = 0;
     hwloc_bitmap_t own = hwloc_bitmap_alloc();
     for (int i = 0; own && i < n; i++)
         if (!strncmp(name[i], "node", 4) &&
-            ss_look(o, list, sizeof list, "/sys/devices/system/node/%s/cpulist", name[i]) &&
+            ss_probe_text(o, list, sizeof list, "/sys/devices/system/node/%s/cpulist", name[i]) &&
             hwloc_bitmap_list_sscanf(own, list) == 0)
             nodes += hwloc_bitmap_intersects(own, cpus);
     hwloc_bitmap_free(own);
@@ -33,13 +33,14 @@ static void judge(const struct ss_doctor_options *o, hwloc_const_bitmap_t cpus,
                   struct ss_findings *f)
 {
     char list[200];
-    int cores = ss_look_cores(o, cpus), units = hwloc_bitmap_weight(cpus), numa = count_numa(o, cpus);
-    int gpu = ss_look_uses_gpu(o), wanted = gpu ? WANTED_WITH_GPU : WANTED;
+    int cores = ss_probe_cores(o, cpus), units = hwloc_bitmap_weight(cpus),
+        numa = count_numa(o, cpus);
+    int gpu = ss_probe_uses_gpu(o), wanted = gpu ? WANTED_WITH_GPU : WANTED;
     hwloc_bitmap_list_snprintf(list, sizeof list, cpus);
     if (cores < wanted)
         ss_find(
             f, SS_SLOW, "cores.allowed",
-            gpu ? "give each rank more cores, 8 or more where it decodes pictures (--cpus-per-task "
+            gpu ? "give each rank more cores, 8 or more where it decodes images (--cpus-per-task "
                   "and srun --cpu-bind, mpiexec --bind-to none)"
                 : "give each rank more cores (--cpus-per-task and srun --cpu-bind, mpiexec "
                   "--bind-to none, taskset)",
@@ -57,8 +58,7 @@ static void judge(const struct ss_doctor_options *o, hwloc_const_bitmap_t cpus,
 static void judge_quota(const struct ss_doctor_options *o, hwloc_const_bitmap_t cpus,
                         struct ss_findings *f)
 {
-    double quota =
-        ss_look_cgroup(o, "cpu.max", "cpu", "cpu.cfs_quota_us", "cpu.cfs_period_us");
+    double quota = ss_probe_cgroup(o, "cpu.max", "cpu", "cpu.cfs_quota_us", "cpu.cfs_period_us");
     if (isinf(quota) || quota >= hwloc_bitmap_weight(cpus))
         return;
     ss_find(f, SS_SLOW, "cores.quota",
@@ -71,7 +71,7 @@ static void judge_quota(const struct ss_doctor_options *o, hwloc_const_bitmap_t 
 void ss_doctor_cores(const struct ss_doctor_options *o, struct ss_comm *comm, struct ss_findings *f)
 {
     (void)comm;
-    hwloc_bitmap_t cpus = ss_look_cpus(o);
+    hwloc_bitmap_t cpus = ss_probe_cpus(o);
     if (!cpus) {
         ss_find(f, SS_FINE, "cores.allowed", NULL, "this system does not tell which cores are allowed");
         return;

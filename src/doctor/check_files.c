@@ -1,6 +1,6 @@
 /* check_files.c: folders that a run writes to, and what file systems they and the data are on. */
 #include "doctor/folders.h"
-#include "doctor/look.h"
+#include "doctor/procfs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@ static const char *value_of(const char *name)
 }
 
 /* A folder that a run can do without, at a price. */
-static void look_at(struct ss_findings *f, const char *check, const char *what, const char *folder,
-                    enum ss_verdict otherwise, const char *advice)
+static void probe_folder(struct ss_findings *f, const char *check, const char *what,
+                         const char *folder, enum ss_verdict otherwise, const char *advice)
 {
     char why[128];
     if (ss_folder_try(folder, why, sizeof why))
@@ -25,7 +25,7 @@ static void look_at(struct ss_findings *f, const char *check, const char *what, 
 }
 
 /* Choices of convolutions that were timed are kept there; without it a run starts all the same. */
-static void look_at_cache(struct ss_findings *f)
+static void probe_cache(struct ss_findings *f)
 {
     static const char advice[] =
         "set XDG_CACHE_HOME to a folder that can be written and that all runs share: without one "
@@ -37,26 +37,28 @@ static void look_at_cache(struct ss_findings *f)
         return;
     }
     snprintf(path, sizeof path, "%.4000s%s", base ? base : home, base ? "" : "/.cache");
-    look_at(f, "files.cache", "the cache folder", path, SS_SLOW, advice);
+    probe_folder(f, "files.cache", "the cache folder", path, SS_SLOW, advice);
 }
 
-static void look_at_temporary(struct ss_findings *f)
+static void probe_temporary(struct ss_findings *f)
 {
     const char *folder = value_of("TMPDIR");
-    look_at(f, "files.temporary", folder ? "TMPDIR" : "the temporary folder",
-            folder ? folder : "/tmp", SS_SLOW,
-            "set TMPDIR to a folder of the node's own that can be written; runs fall back to /tmp, "
-            "/dev/shm and HOME for a few small files");
+    probe_folder(
+        f, "files.temporary", folder ? "TMPDIR" : "the temporary folder", folder ? folder : "/tmp",
+        SS_SLOW,
+        "set TMPDIR to a folder of the node's own that can be written; runs fall back to /tmp, "
+        "/dev/shm and HOME for a few small files");
 }
 
-static void look_at_local(const struct ss_doctor_options *o, struct ss_findings *f)
+static void probe_local(const struct ss_doctor_options *o, struct ss_findings *f)
 {
     const double wanted = 2;
     if (!o->local_dir)
         return;
-    look_at(f, "files.local", "the node-local folder", o->local_dir, SS_BROKEN,
-            "name a folder of the node's own disk or memory that can be written (--local-dir, the "
-            "site's LOCAL_DIR), or none");
+    probe_folder(
+        f, "files.local", "the node-local folder", o->local_dir, SS_BROKEN,
+        "name a folder of the node's own disk or memory that can be written (--local-dir, the "
+        "site's LOCAL_DIR), or none");
     if (f->finding[f->count - 1].verdict != SS_FINE)
         return;
     double left = ss_folder_room(o->local_dir);
@@ -75,9 +77,9 @@ static void look_at_local(const struct ss_doctor_options *o, struct ss_findings 
 void ss_doctor_files(const struct ss_doctor_options *o, struct ss_comm *comm, struct ss_findings *f)
 {
     (void)comm;
-    look_at_cache(f);
-    look_at_temporary(f);
-    look_at_local(o, f);
+    probe_cache(f);
+    probe_temporary(f);
+    probe_local(o, f);
     if (o->data_dir)
         ss_find(f, SS_FINE, "files.data", NULL, "the data folder %.200s is on %s", o->data_dir,
                 ss_folder_system(o->data_dir));

@@ -1,5 +1,5 @@
 /* check_gpu.c: the GPUs that this rank sees, and whether they are in order. */
-#include "doctor/look.h"
+#include "doctor/procfs.h"
 #include "kernels/kernels.h"
 #include "monitor/nvml.h"
 #include "runtime/placement.h"
@@ -32,7 +32,7 @@ static void judge_none(const struct ss_doctor_options *o, struct ss_findings *f)
               "(apptainer --nv)";
     if (o->device == SS_DOCTOR_CUDA)
         ss_find(f, SS_BROKEN, "gpu.visible", advice, "no GPU can be used: %s", why);
-    else if (ss_look_there(o, "/dev/nvidia0"))
+    else if (ss_probe_exists(o, "/dev/nvidia0"))
         ss_find(f, SS_SLOW, "gpu.visible", advice,
                 "the node has GPUs, but a run would compute on the CPU: %s", why);
     else
@@ -60,7 +60,7 @@ static void try_one(int count, struct ss_findings *f)
     char why[512];
     struct ss_device *device = NULL;
     const struct ss_device_options options = {
-        .device = ss_placement_pick_gpu(-1, ss_look_local_rank(), count), .dtype = SS_DTYPE_F32};
+        .device = ss_placement_pick_gpu(-1, ss_probe_local_rank(), count), .dtype = SS_DTYPE_F32};
     ss_log_capture(why, sizeof why);
     enum ss_status status = ss_cuda_kernels.open(&options, &device);
     ss_log_capture(NULL, 0);
@@ -86,7 +86,7 @@ static int same_place(const char *a, const char *b)
 static int find(struct ss_nvml *nvml, const char *bus_id, struct ss_gpu_health *out)
 {
     for (int i = 0; i < ss_nvml_count(nvml); i++) {
-        ss_nvml_look(nvml, i, out);
+        ss_nvml_health(nvml, i, out);
         if (same_place(out->bus_id, bus_id))
             return i;
     }
@@ -122,7 +122,7 @@ static void judge_health(struct ss_nvml *nvml, int index, const struct ss_gpu_he
                 "GPU %s has %d of %d NVLinks up", bus_id, h->links_active, h->links);
 }
 
-static void look_with_nvml(int count, char (*bus_id)[SS_BUS_ID_BYTES], struct ss_findings *f)
+static void probe_with_nvml(int count, char (*bus_id)[SS_BUS_ID_BYTES], struct ss_findings *f)
 {
     char why[200];
     struct ss_nvml *nvml = ss_nvml_open(why, sizeof why);
@@ -166,6 +166,6 @@ void ss_doctor_gpu(const struct ss_doctor_options *o, struct ss_comm *comm, stru
         if (ss_cuda_kernels.bus_id(i, bus_id[i], sizeof bus_id[i]) != SS_OK)
             bus_id[i][0] = '\0';
     list(count, bus_id, f);
-    look_with_nvml(count, bus_id, f);
+    probe_with_nvml(count, bus_id, f);
     try_one(count, f);
 }

@@ -4,7 +4,7 @@
 #endif
 #include "comm/nccl.h"
 #include "doctor/library.h"
-#include "doctor/look.h"
+#include "doctor/procfs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static void try_plugin(struct ss_library *out, char name[256])
     ss_library_try(name, needs, out);
 }
 
-static void look_at_plugin(const struct ss_doctor_options *o, struct ss_findings *f)
+static void probe_plugin(const struct ss_doctor_options *o, struct ss_findings *f)
 {
     struct ss_library plugin;
     char name[256];
@@ -75,8 +75,8 @@ static void look_at_plugin(const struct ss_doctor_options *o, struct ss_findings
                 wants_plugin() ? "\" is no transport of NCCL's own" : "");
 }
 
-static void look_at_library(struct ss_findings *f, const char *check, const char *name,
-                            enum ss_verdict otherwise, const char *what)
+static void probe_library(struct ss_findings *f, const char *check, const char *name,
+                          enum ss_verdict otherwise, const char *what)
 {
     struct ss_library library;
     ss_library_try(name, NULL, &library);
@@ -135,13 +135,13 @@ void ss_doctor_libraries(const struct ss_doctor_options *o, struct ss_comm *comm
     if (o->device == SS_DOCTOR_CPU)
         return; /* NCCL is not used */
     ss_find(f, SS_FINE, "net.nccl", NULL, "%s", nccl_version());
-    look_at_plugin(o, f);
+    probe_plugin(o, f);
     if (o->fabric == SS_FABRIC_SLINGSHOT) {
         enum ss_verdict missing = wants_plugin() ? SS_BROKEN : SS_SLOW;
-        look_at_library(f, "net.libfabric", "libfabric.so.1", missing, "the plugin");
-        look_at_library(f, "net.libcxi", "libcxi.so.1", missing, "libfabric");
+        probe_library(f, "net.libfabric", "libfabric.so.1", missing, "the plugin");
+        probe_library(f, "net.libcxi", "libcxi.so.1", missing, "libfabric");
         judge_nccl(o, f);
     } else if (o->fabric == SS_FABRIC_INFINIBAND) {
-        look_at_library(f, "net.libibverbs", "libibverbs.so.1", SS_BROKEN, "NCCL's InfiniBand");
+        probe_library(f, "net.libibverbs", "libibverbs.so.1", SS_BROKEN, "NCCL's InfiniBand");
     }
 }

@@ -73,7 +73,7 @@ static enum ss_status open_plane(struct ss_links *l, int *out)
     return SS_OK;
 }
 
-static enum ss_status look(struct ss_links *l)
+static enum ss_status measure(struct ss_links *l)
 {
     int open;
     enum ss_status status;
@@ -86,7 +86,7 @@ static enum ss_status look(struct ss_links *l)
         return SS_OK;
     status = ss_links_messages(l, SHARE_OF_MESSAGES * l->o->seconds);
     if (status == SS_OK)
-        status = ss_links_sums(l, SHARE_OF_SUMS * l->o->seconds);
+        status = ss_links_all_reduce(l, SHARE_OF_SUMS * l->o->seconds);
     l->plane.close(l->plane.state);
     return status;
 }
@@ -98,7 +98,7 @@ void ss_doctor_links(const struct ss_doctor_options *o, struct ss_comm *comm, st
     if (ss_comm_size(comm) == 1)
         return;
     ss_log_capture(why, sizeof why);
-    const enum ss_status status = look(&l);
+    const enum ss_status status = measure(&l);
     ss_log_capture(NULL, 0);
     if (status != SS_OK && *why)
         ss_find(f, SS_BROKEN, "links",

@@ -6,7 +6,7 @@
 #include "core/thread.h"
 #include "data/dataset.h"
 #include "data/imagefolder.h"
-#include "doctor/look.h"
+#include "doctor/procfs.h"
 #include "runtime/placement.h"
 #include "runtime/runtime.h"
 
@@ -28,7 +28,7 @@ enum {
 
 struct load {
     const struct ss_dataset *d;
-    int read_only; /* files' bytes alone, of pictures */
+    int read_only; /* files' bytes alone, of images */
     double end;    /* ss_seconds() */
     uint32_t stream;
     /* out */
@@ -120,7 +120,7 @@ static int count_threads(const struct ss_doctor_options *o, struct ss_comm *comm
     int device, workers = 1, gpu;
     char why[256];
     ss_log_capture(why, sizeof why);
-    if (ss_comm_any(comm, !ss_look_uses_gpu(o), &gpu, "choice of a device") == SS_OK) {
+    if (ss_comm_any(comm, !ss_probe_uses_gpu(o), &gpu, "choice of a device") == SS_OK) {
         enum ss_status status =
             gpu ? ss_placement_decide(0, (int)o->workers, ss_comm_local_rank(comm),
                                       ss_comm_local_size(comm), &p)
@@ -239,8 +239,8 @@ static enum ss_status copy_some(const struct ss_imagefolder *from, const char *d
 }
 
 /* The same from a sample in the node-local folder. */
-static void look_at_local(const struct ss_doctor_options *o, const struct ss_dataset *d,
-                          int threads, double seconds, uint32_t stream, struct ss_findings *f)
+static void probe_local(const struct ss_doctor_options *o, const struct ss_dataset *d, int threads,
+                        double seconds, uint32_t stream, struct ss_findings *f)
 {
     const struct ss_dataset_options how = {.channels = 0};
     struct ss_dataset *copy = NULL;
@@ -298,7 +298,7 @@ void ss_doctor_loader(const struct ss_doctor_options *o, struct ss_comm *comm,
         if (measure_set(o, d, "loader.data", "from the data folder", threads, seconds, stream, f) ==
                 SS_OK &&
             o->local_dir && ss_dataset_folder(d))
-            look_at_local(o, d, threads, seconds, stream, f);
+            probe_local(o, d, threads, seconds, stream, f);
     }
     ss_dataset_close(d);
 }

@@ -1,18 +1,18 @@
 /* check_machine.c: what this node is, and what the program was started in. */
-#include "doctor/look.h"
+#include "doctor/procfs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 
-static void look_at_system(const struct ss_doctor_options *o, struct ss_findings *f)
+static void probe_system(const struct ss_doctor_options *o, struct ss_findings *f)
 {
     struct utsname name;
     char text[4096], model[96];
     if (uname(&name) != 0)
         return;
-    ss_look(o, text, sizeof text, "/proc/cpuinfo");
+    ss_probe_text(o, text, sizeof text, "/proc/cpuinfo");
     char *colon = strstr(text, "model name");
     colon = colon ? strchr(colon, ':') : NULL;
     snprintf(model, sizeof model, "%.*s", colon ? (int)strcspn(colon + 2, "\n") : 0,
@@ -31,7 +31,7 @@ static const char *variable(const char *const *names)
     return NULL;
 }
 
-static void look_at_container(const struct ss_doctor_options *o, struct ss_findings *f)
+static void probe_container(const struct ss_doctor_options *o, struct ss_findings *f)
 {
     static const char *const images[] = {"APPTAINER_CONTAINER", "SINGULARITY_CONTAINER",
                                          "APPTAINER_NAME", "SINGULARITY_NAME", NULL};
@@ -42,21 +42,21 @@ static void look_at_container(const struct ss_doctor_options *o, struct ss_findi
                  {"/run/.containerenv", "podman"}};
     const char *image = variable(images), *kind = image ? marks[0].kind : NULL;
     for (size_t i = 0; !kind && i < sizeof marks / sizeof *marks; i++)
-        if (ss_look_there(o, "%s", marks[i].file))
+        if (ss_probe_exists(o, "%s", marks[i].file))
             kind = marks[i].kind;
     if (kind)
         ss_find(f, SS_FINE, "machine.container", NULL, "in a container of %s%s%.200s", kind,
                 image ? ": " : "", image ? image : "");
 }
 
-static void look_at_modules(struct ss_findings *f)
+static void probe_modules(struct ss_findings *f)
 {
     const char *modules = getenv("LOADEDMODULES");
     if (modules && *modules)
         ss_find(f, SS_FINE, "machine.modules", NULL, "modules loaded: %.350s", modules);
 }
 
-static void look_at_slurm(struct ss_findings *f)
+static void probe_slurm(struct ss_findings *f)
 {
     static const char *const names[] = {
         "SLURM_JOB_ID",        "SLURM_STEP_ID",      "SLURM_NNODES",     "SLURM_NTASKS",
@@ -78,8 +78,8 @@ void ss_doctor_machine(const struct ss_doctor_options *o, struct ss_comm *comm,
                        struct ss_findings *f)
 {
     (void)comm;
-    look_at_system(o, f);
-    look_at_container(o, f);
-    look_at_modules(f);
-    look_at_slurm(f);
+    probe_system(o, f);
+    probe_container(o, f);
+    probe_modules(f);
+    probe_slurm(f);
 }

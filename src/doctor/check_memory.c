@@ -1,5 +1,5 @@
 /* check_memory.c: memory, shared memory and limits. */
-#include "doctor/look.h"
+#include "doctor/procfs.h"
 
 #include <limits.h>
 #include <math.h>
@@ -10,21 +10,21 @@
 
 static const double MIB = 1 << 20, GIB = 1 << 30;
 
-static void look_at_memory(const struct ss_doctor_options *o, struct ss_findings *f)
+static void probe_memory(const struct ss_doctor_options *o, struct ss_findings *f)
 {
     static const char advice[] = "ask for more memory (Slurm: --mem or --mem-per-gpu), or find out "
                                  "what else uses it";
     const double wanted = 2;
     char text[4096], value[64];
-    ss_look(o, text, sizeof text, "/proc/meminfo");
-    if (ss_look_line(text, "MemAvailable", value, sizeof value)) {
+    ss_probe_text(o, text, sizeof text, "/proc/meminfo");
+    if (ss_probe_line(text, "MemAvailable", value, sizeof value)) {
         double available = strtod(value, NULL) * 1024 / GIB;
         int little = available < wanted;
         ss_find(f, little ? SS_SLOW : SS_FINE, "memory.available", little ? advice : NULL,
                 "{} GiB of the node's memory are available");
         ss_find_figure(f, available, wanted, "GiB");
     }
-    double limit = ss_look_cgroup(o, "memory.max", "memory", "memory.limit_in_bytes", NULL) / GIB;
+    double limit = ss_probe_cgroup(o, "memory.max", "memory", "memory.limit_in_bytes", NULL) / GIB;
     if (isinf(limit))
         return;
     int little = limit < wanted;
@@ -35,7 +35,7 @@ static void look_at_memory(const struct ss_doctor_options *o, struct ss_findings
 
 /* NCCL and Open MPI exchange messages of a node's ranks there. Containers have 64 MiB unless told
  * otherwise. */
-static void look_at_shm(const struct ss_doctor_options *o, struct ss_findings *f)
+static void probe_shm(const struct ss_doctor_options *o, struct ss_findings *f)
 {
     char path[PATH_MAX];
     struct statvfs s;
@@ -66,7 +66,7 @@ static void format_limit(rlim_t limit, double unit, char text[32])
         snprintf(text, 32, (double)limit < unit ? "%.2g" : "%.0f", (double)limit / unit);
 }
 
-static void look_at_limits(const struct ss_doctor_options *o, struct ss_findings *f)
+static void probe_limits(const struct ss_doctor_options *o, struct ss_findings *f)
 {
     static const char memlock[] =
         "the network's memory cannot be registered with less: raise it (ulimit -l unlimited in the "
@@ -113,7 +113,7 @@ void ss_doctor_memory(const struct ss_doctor_options *o, struct ss_comm *comm,
                       struct ss_findings *f)
 {
     (void)comm;
-    look_at_memory(o, f);
-    look_at_shm(o, f);
-    look_at_limits(o, f);
+    probe_memory(o, f);
+    probe_shm(o, f);
+    probe_limits(o, f);
 }

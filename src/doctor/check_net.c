@@ -1,6 +1,6 @@
 /* check_net.c: the node's network interfaces and adapters, beside what NCCL is told to use. */
 #include "comm/comm_interface.h"
-#include "doctor/look.h"
+#include "doctor/procfs.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,20 +10,20 @@
 enum { INTERFACES = 64, PORTS = 16 };
 
 struct interface {
-    char name[SS_LOOK_NAME];
+    char name[SS_PROBE_NAME];
     int up;
     double gbit; /* 0: not told */
 };
 
 static int list_interfaces(const struct ss_doctor_options *o, struct interface *out)
 {
-    static char name[INTERFACES][SS_LOOK_NAME];
-    int n = ss_look_names(o, "/sys/class/net", name, INTERFACES), found = 0;
+    static char name[INTERFACES][SS_PROBE_NAME];
+    int n = ss_probe_names(o, "/sys/class/net", name, INTERFACES), found = 0;
     for (int i = 0; i < n; i++) {
         char state[32];
-        if (!ss_look(o, state, sizeof state, "/sys/class/net/%s/operstate", name[i]))
+        if (!ss_probe_text(o, state, sizeof state, "/sys/class/net/%s/operstate", name[i]))
             continue; /* a file such as bonding_masters */
-        double mbit = ss_look_number(o, "/sys/class/net/%s/speed", name[i]);
+        double mbit = ss_probe_number(o, "/sys/class/net/%s/speed", name[i]);
         struct interface *one = &out[found++];
         memcpy(one->name, name[i], sizeof one->name);
         /* Loopback and tunnels have no state of their own. */
@@ -76,29 +76,30 @@ static void judge_socket(const struct interface *all, int n, struct ss_findings 
 }
 
 struct port {
-    char adapter[SS_LOOK_NAME];
+    char adapter[SS_PROBE_NAME];
     int number, active, ethernet;
     double gbit;
 };
 
 static int list_ports(const struct ss_doctor_options *o, struct port *out)
 {
-    static char adapter[PORTS][SS_LOOK_NAME], number[PORTS][SS_LOOK_NAME];
+    static char adapter[PORTS][SS_PROBE_NAME], number[PORTS][SS_PROBE_NAME];
     static const char class[] = "/sys/class/infiniband";
-    int n = ss_look_names(o, class, adapter, PORTS), found = 0;
+    int n = ss_probe_names(o, class, adapter, PORTS), found = 0;
     for (int i = 0; i < n; i++) {
         char folder[256], text[64];
         snprintf(folder, sizeof folder, "%s/%.60s/ports", class, adapter[i]);
-        int m = ss_look_names(o, folder, number, PORTS);
+        int m = ss_probe_names(o, folder, number, PORTS);
         for (int k = 0; k < m && found < PORTS; k++) {
             struct port *p = &out[found++];
             memcpy(p->adapter, adapter[i], sizeof p->adapter);
             p->number = atoi(number[k]);
-            ss_look(o, text, sizeof text, "%s/%s/state", folder, number[k]); /* "4: ACTIVE" */
+            ss_probe_text(o, text, sizeof text, "%s/%s/state", folder, number[k]); /* "4: ACTIVE" */
             p->active = strstr(text, "ACTIVE") != NULL;
-            ss_look(o, text, sizeof text, "%s/%s/link_layer", folder, number[k]);
+            ss_probe_text(o, text, sizeof text, "%s/%s/link_layer", folder, number[k]);
             p->ethernet = !strcmp(text, "Ethernet");
-            p->gbit = ss_look_number(o, "%s/%s/rate", folder, number[k]); /* "200 Gb/sec (4X HDR)" */
+            p->gbit =
+                ss_probe_number(o, "%s/%s/rate", folder, number[k]); /* "200 Gb/sec (4X HDR)" */
         }
     }
     return found;
@@ -148,7 +149,7 @@ static void judge_ports(const struct ss_doctor_options *o, const struct port *al
     }
 }
 
-static void look_at_ports(const struct ss_doctor_options *o, struct ss_findings *f)
+static void probe_ports(const struct ss_doctor_options *o, struct ss_findings *f)
 {
     struct port all[PORTS];
     char text[SS_FINDING_TEXT] = "";
@@ -171,12 +172,12 @@ static void look_at_ports(const struct ss_doctor_options *o, struct ss_findings 
                 "the fabric is said to be InfiniBand, but this node has no adapter of it");
 }
 
-static void look_at_slingshot(const struct ss_doctor_options *o, struct ss_findings *f)
+static void probe_slingshot(const struct ss_doctor_options *o, struct ss_findings *f)
 {
-    static char card[INTERFACES][SS_LOOK_NAME];
-    int n = ss_look_names(o, "/sys/class/cxi", card, INTERFACES), devices = 0;
+    static char card[INTERFACES][SS_PROBE_NAME];
+    int n = ss_probe_names(o, "/sys/class/cxi", card, INTERFACES), devices = 0;
     for (int i = 0; i < n; i++)
-        devices += ss_look_there(o, "/dev/%s", card[i]);
+        devices += ss_probe_exists(o, "/dev/%s", card[i]);
     if (n)
         ss_find(f, SS_FINE, "net.cards", NULL, "%d Slingshot card%s (cxi)", n, n > 1 ? "s" : "");
     if (o->fabric != SS_FABRIC_SLINGSHOT)
@@ -199,6 +200,6 @@ void ss_doctor_net(const struct ss_doctor_options *o, struct ss_comm *comm, stru
     list(all, n, text, sizeof text);
     ss_find(f, SS_FINE, "net.interface", NULL, "interfaces: %s", *text ? text : "none but lo");
     judge_socket(all, n, f);
-    look_at_ports(o, f);
-    look_at_slingshot(o, f);
+    probe_ports(o, f);
+    probe_slingshot(o, f);
 }

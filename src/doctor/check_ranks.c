@@ -1,8 +1,8 @@
 /* check_ranks.c: what ranks must know of each other: who has which cores and GPUs, whether all run
  * the same program, and how well their clocks go together. */
-#include "core/boot.h"
+#include "core/boot_id.h"
 #include "core/program.h"
-#include "doctor/look.h"
+#include "doctor/procfs.h"
 #include "kernels/kernels.h"
 #include "runtime/placement.h"
 
@@ -29,15 +29,15 @@ static void describe(const struct ss_doctor_options *o, struct ss_comm *comm, st
     int64_t offset;
     memset(own, 0, sizeof *own);
     ss_boot_id(own->node);
-    hwloc_bitmap_t cpus = ss_look_cpus(o);
+    hwloc_bitmap_t cpus = ss_probe_cpus(o);
     if (cpus) {
         own->known = 1;
-        own->cores = ss_look_cores(o, cpus);
+        own->cores = ss_probe_cores(o, cpus);
         for (int i = 0; i < WORDS; i++)
             own->cpus[i] = hwloc_bitmap_to_ith_ulong(cpus, (unsigned)i);
     }
     hwloc_bitmap_free(cpus);
-    if (ss_look_uses_gpu(o) && !ss_cuda_kernels.missing)
+    if (ss_probe_uses_gpu(o) && !ss_cuda_kernels.missing)
         own->gpus = ss_cuda_kernels.count();
     if (own->gpus) {
         int device = ss_placement_pick_gpu(-1, ss_comm_local_rank(comm), own->gpus);

@@ -46,7 +46,7 @@ enum ss_status ss_speed_judge(const struct ss_cpu_speed *all, int n, int self,
     return SS_OK;
 }
 
-static enum ss_status look(struct ss_comm *comm, struct ss_cpu_speed *all, struct ss_findings *f)
+static enum ss_status compare(struct ss_comm *comm, struct ss_cpu_speed *all, struct ss_findings *f)
 {
     static const char what[] = "the speed of a core";
     const int n = ss_comm_size(comm), self = ss_comm_rank(comm);
@@ -64,7 +64,7 @@ void ss_doctor_speed(const struct ss_doctor_options *o, struct ss_comm *comm, st
     char why[SS_FINDING_TEXT];
     (void)o;
     ss_log_capture(why, sizeof why);
-    const enum ss_status status = look(comm, all, f);
+    const enum ss_status status = compare(comm, all, f);
     ss_log_capture(NULL, 0);
     if (status != SS_OK && *why)
         ss_find(f, SS_BROKEN, "cores.speed", "give the ranks more memory", "%s", why);

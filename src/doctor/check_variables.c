@@ -1,6 +1,6 @@
 /* check_variables.c: variables that decide about libraries, who has set them, and which of them
  * contradict the site or are not followed. */
-#include "doctor/look.h"
+#include "doctor/procfs.h"
 #include "doctor/rules.h"
 #include "runtime/environment.h"
 
@@ -47,7 +47,7 @@ struct group {
     char origin[32], text[SS_FINDING_TEXT - 64];
 };
 
-static void tell(const struct group *g, struct ss_findings *f)
+static void report(const struct group *g, struct ss_findings *f)
 {
     ss_find(f, SS_FINE, "variables.set", NULL, "set by %s: %s", g->origin, g->text);
 }
@@ -72,7 +72,7 @@ static void add(struct group *groups, int *n, int most, const char *entry, struc
     }
     size_t used = strlen(g->text);
     if (used + strlen(word) + 2 > sizeof g->text) {
-        tell(g, f);
+        report(g, f);
         used = 0;
     }
     snprintf(g->text + used, sizeof g->text - used, "%s%s", used ? " " : "", word);
@@ -96,7 +96,7 @@ static void list_variables(struct ss_findings *f)
     for (int i = 0; i < count; i++)
         add(groups, &n, GROUPS, entries[i], f);
     for (int i = 0; i < n; i++)
-        tell(&groups[i], f);
+        report(&groups[i], f);
 }
 
 /* NCCL reads variables from files too, where they are not set otherwise (its documentation,
@@ -108,7 +108,7 @@ static void list_files(const struct ss_doctor_options *o, struct ss_findings *f)
     snprintf(path, sizeof path, "%.400s%s", own ? own : home ? home : "", own ? "" : "/.nccl.conf");
     const char *const paths[] = {"/etc/nccl.conf", path};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-        if (ss_look(o, text, sizeof text, "%s", paths[i]))
+        if (ss_probe_text(o, text, sizeof text, "%s", paths[i]))
             ss_find(f, SS_FINE, "variables.file", NULL, "NCCL reads from %.80s: %s", paths[i],
                     text);
 }
@@ -136,12 +136,12 @@ void ss_doctor_variables(const struct ss_doctor_options *o, struct ss_comm *comm
 {
     (void)comm;
     struct ss_rule_facts facts = {.fabric = (enum ss_doctor_fabric)o->fabric,
-                                  .many_nodes = ss_look_many_nodes(),
-                                  .gpu = ss_look_uses_gpu(o),
+                                  .many_nodes = ss_probe_many_nodes(),
+                                  .gpu = ss_probe_uses_gpu(o),
                                   .get = get};
-    hwloc_bitmap_t cpus = ss_look_cpus(o);
+    hwloc_bitmap_t cpus = ss_probe_cpus(o);
     if (cpus)
-        facts.cores = ss_look_cores(o, cpus);
+        facts.cores = ss_probe_cores(o, cpus);
     hwloc_bitmap_free(cpus);
     list_variables(f);
     list_files(o, f);

@@ -1,8 +1,8 @@
 #include "doctor/doctor.h"
 #include "core/clock.h"
-#include "core/standard.h"
-#include "doctor/look.h"
-#include "doctor/report.h"
+#include "core/stdio_guard.h"
+#include "doctor/procfs.h"
+#include "doctor/doctor_report.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,40 +46,40 @@ static void run_checks(struct state *s, struct ss_comm *comm)
     }
 }
 
-static enum ss_status tell(const struct ss_doctor_options *o, const struct ss_findings *all,
-                           int ranks, enum ss_verdict *out)
+static enum ss_status report(const struct ss_doctor_options *o, const struct ss_findings *all,
+                             int ranks, enum ss_verdict *out)
 {
-    struct ss_report report;
-    SS_TRY(ss_report_make(all, ranks, &report));
-    *out = ss_report_verdict(&report);
-    ss_report_print(&report, stdout);
-    ss_standard_flush();
-    enum ss_status status = o->json ? ss_report_write(&report, o->json) : SS_OK;
-    ss_report_free(&report);
+    struct ss_doctor_report report;
+    SS_TRY(ss_doctor_report_make(all, ranks, &report));
+    *out = ss_doctor_report_verdict(&report);
+    ss_doctor_report_print(&report, stdout);
+    ss_stdio_flush();
+    enum ss_status status = o->json ? ss_doctor_report_write(&report, o->json) : SS_OK;
+    ss_doctor_report_free(&report);
     return status;
 }
 
 /* Without the others: the first rank of each node tells what it has seen. */
-static enum ss_status tell_alone(const struct state *s, enum ss_verdict *out)
+static enum ss_status report_alone(const struct state *s, enum ss_verdict *out)
 {
     struct ss_doctor_options o = *s->o;
     *out = SS_BROKEN;
-    if (ss_look_local_rank() != 0)
+    if (ss_probe_local_rank() != 0)
         return SS_OK;
     o.json = NULL; /* of one node, and several would write it */
     printf("What %s sees, as ranks do not meet:\n", s->own->host);
-    return tell(&o, s->own, 1, out);
+    return report(&o, s->own, 1, out);
 }
 
 /* A rank was lost, or a wait was too long: this process is about to be ended. */
-static void tell_abort(void *arg)
+static void report_abort(void *arg)
 {
     const struct state *s = arg;
     enum ss_verdict verdict;
     ss_find(s->own, SS_BROKEN, "ranks.lost",
             "look for what the lost rank says, or for a network or file system that stands still",
             "ranks were ended while they looked at %s: %s", s->at, ss_log_last_error());
-    (void)tell_alone(s, &verdict);
+    (void)report_alone(s, &verdict);
 }
 
 static enum ss_status open_comm(struct state *s, struct ss_comm **out)
@@ -111,7 +111,7 @@ static enum ss_status gather(struct state *s, struct ss_comm *comm, enum ss_verd
     void *all;
     s->own->rank = ss_comm_rank(comm);
     SS_TRY(ss_comm_gather_alloc(comm, s->own, sizeof *s->own, &all, "findings"));
-    enum ss_status status = all ? tell(s->o, all, ss_comm_size(comm), out) : SS_OK;
+    enum ss_status status = all ? report(s->o, all, ss_comm_size(comm), out) : SS_OK;
     free(all);
     return status;
 }
@@ -121,8 +121,8 @@ static enum ss_status examine(struct state *s, enum ss_verdict *out)
     struct ss_comm *comm;
     run_checks(s, NULL);
     if (open_comm(s, &comm) != SS_OK)
-        return tell_alone(s, out);
-    ss_comm_at_abort(comm, tell_abort, s);
+        return report_alone(s, out);
+    ss_comm_at_abort(comm, report_abort, s);
     run_checks(s, comm);
     ss_comm_at_abort(comm, NULL, NULL);
     if (ss_comm_rank(comm) == 0)

@@ -41,7 +41,7 @@ static void load(const char *name, const char *needs, struct ss_library *out)
 }
 
 /* Returns whether the child has told everything in time. */
-static int hear(int from, struct ss_library *out)
+static int read_answer(int from, struct ss_library *out)
 {
     size_t done = 0;
     struct pollfd in = {.fd = from, .events = POLLIN};
@@ -81,7 +81,7 @@ void ss_library_try(const char *name, const char *needs, struct ss_library *out)
     close(pipe_fd[1]);
     if (child < 0)
         fail(out, strerror(error));
-    else if (!hear(pipe_fd[0], out))
+    else if (!read_answer(pipe_fd[0], out))
         fail(out, "loading it crashed or did not end");
     close(pipe_fd[0]);
     if (child > 0) {

@@ -62,7 +62,7 @@ struct ss_links_fault {
 
 /* What a rank has to tell: seconds of a sum, or of the message that it got, of so many bytes, and of a
  * small one. */
-struct ss_links_told {
+struct ss_links_result {
     double seconds, bytes, small;
     struct ss_links_fault fault;
 };
@@ -74,9 +74,9 @@ struct ss_links_work {
     size_t bytes;
 };
 
-/* links_messages.c, links_sums.c: in at most so many seconds, or little more where even one is slow. */
+/* links_messages.c, links_all_reduce.c: in at most so many seconds, or little more where even one is slow. */
 enum ss_status ss_links_messages(struct ss_links *l, double seconds);
-enum ss_status ss_links_sums(struct ss_links *l, double seconds);
+enum ss_status ss_links_all_reduce(struct ss_links *l, double seconds);
 
 /* links_measure.c. Have it done once, DATA of every rank filled with its check values. */
 enum ss_status ss_links_check(struct ss_links *l, const struct ss_links_work *w);

@@ -37,7 +37,7 @@ static enum ss_status check_message(struct ss_links *l, const struct ss_links_wo
 
 /* Of this rank's message, while others have theirs; *small: seconds of one of a few bytes. */
 static enum ss_status measure_messages(struct ss_links *l, struct ss_links_work *w, double budget,
-                                       struct ss_links_told *own, double *small)
+                                       struct ss_links_result *own, double *small)
 {
     struct ss_links_work few = *w;
     int times, mib;
@@ -56,8 +56,8 @@ static enum ss_status measure_messages(struct ss_links *l, struct ss_links_work 
 }
 
 /* Who got what from whom. */
-static void tell_messages(struct ss_links *l, const struct ss_links_told *all, const int *from,
-                          int between)
+static void report_messages(struct ss_links *l, const struct ss_links_result *all, const int *from,
+                            int between)
 {
     static const char *const checks[] = {"links.node", "links.between"};
     double least = INFINITY, most = 0, small = 0, want = -1;
@@ -125,17 +125,17 @@ static int take_turns(const int *from, int size, int *turn)
 }
 
 /* from: by rank, whom each gets its message from; -1: from nobody. turn: room for all ranks. */
-static enum ss_status look_at_messages(struct ss_links *l, const int *from, int *turn, int between,
-                                       double seconds)
+static enum ss_status probe_messages(struct ss_links *l, const int *from, int *turn, int between,
+                                     double seconds)
 {
     const int size = ss_comm_size(l->comm), rank = ss_comm_rank(l->comm);
     const int turns = take_turns(from, size, turn);
     const double budget = seconds / (turns > 0 ? turns : 1);
-    struct ss_links_told own = {0};
+    struct ss_links_result own = {0};
     void *all;
     for (int t = 0; t < turns; t++) {
         struct ss_links_work w = {.to = -1, .from = turn[rank] == t ? from[rank] : -1};
-        struct ss_links_told now = {0};
+        struct ss_links_result now = {0};
         double small = 0;
         for (int r = 0; r < size; r++)
             if (from[r] == rank && turn[r] == t)
@@ -149,7 +149,7 @@ static enum ss_status look_at_messages(struct ss_links *l, const int *from, int 
     }
     SS_TRY(ss_comm_gather_alloc(l->comm, &own, sizeof own, &all, SS_LINKS));
     if (all)
-        tell_messages(l, all, from, between);
+        report_messages(l, all, from, between);
     free(all);
     return SS_OK;
 }
@@ -189,7 +189,7 @@ enum ss_status ss_links_messages(struct ss_links *l, double seconds)
     for (int between = 0; between < 2 && status == SS_OK; between++) {
         for (int r = 0; r < size; r++)
             from[r] = between ? across(l, r) : beside(l, r);
-        status = look_at_messages(l, from, from + size, between, seconds / 2);
+        status = probe_messages(l, from, from + size, between, seconds / 2);
     }
     free(from);
     return status;

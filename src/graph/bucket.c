@@ -84,13 +84,13 @@ int ss_plan_count_drops(const struct ss_plan *plan, int blocks)
     return n;
 }
 
-void ss_bucket_finish(const unsigned char *can, int nblocks, int put_off, int *finished)
+void ss_bucket_finish(const unsigned char *can, int nblocks, int deferred, int *finished)
 {
     int n = 0;
     for (int i = nblocks - 1; i >= 0; i--)
-        if (i >= put_off || !can[i])
+        if (i >= deferred || !can[i])
             finished[n++] = i;
-    for (int i = 0; i < nblocks && i < put_off; i++)
+    for (int i = 0; i < nblocks && i < deferred; i++)
         if (can[i])
             finished[n++] = i;
 }

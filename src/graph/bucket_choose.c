@@ -30,7 +30,7 @@ struct bucket {
 
 struct play {
     const struct ss_bucket_costs *costs;
-    int put_off;
+    int deferred;
     const int *bucket, *order; /* order NULL: chosen as it goes */
     int *needed;               /* buckets in the order in which forward needs them */
     int *used;                 /* the order of this step */
@@ -174,10 +174,10 @@ static void backward(struct play *p)
         p->k[k].sent = p->k[k].updated = 0;
     }
     for (int i = c->nblocks - 1; i >= 0; i--) {
-        const int whole = i >= p->put_off || !(c->weights_s[i] > 0);
+        const int whole = i >= p->deferred || !(c->weights_s[i] > 0);
         pass_back(p, i, c->backward_s[i] - (whole ? 0 : c->weights_s[i]), whole);
     }
-    for (int i = 0; i < p->put_off; i++)
+    for (int i = 0; i < p->deferred; i++)
         if (c->weights_s[i] > 0)
             pass_back(p, i, c->weights_s[i], 1);
     for (int k = 0; p->costs->no_overlap && k < p->n; k++)
@@ -185,11 +185,11 @@ static void backward(struct play *p)
     send_ready(p);
 }
 
-enum ss_status ss_bucket_play(const struct ss_bucket_costs *costs, int put_off, const int *bucket,
+enum ss_status ss_bucket_play(const struct ss_bucket_costs *costs, int deferred, const int *bucket,
                               int n, const int *order, int *used, double *step_s)
 {
     struct play p = {.costs = costs,
-                     .put_off = put_off < costs->nblocks ? put_off : costs->nblocks,
+                     .deferred = deferred < costs->nblocks ? deferred : costs->nblocks,
                      .bucket = bucket,
                      .order = order,
                      .n = n,
@@ -235,7 +235,7 @@ enum { PARTS = 13, FIXED = 4, FIRSTS = 4, LASTS = 7, MOST_CAPS = (PARTS + FIXED)
 struct search {
     const struct ss_bucket_costs *costs;
     unsigned char *can; /* of each block: can its weights be put off */
-    int put_off;
+    int deferred;
     int *finished, *bucket, *order;
     int *tried, ntried; /* the buckets of each block, of all caps that were tried */
     double compute_s, least_s;
@@ -272,7 +272,7 @@ static int simpler(const struct ss_bucket_choice *a, const struct ss_bucket_choi
 
 static enum ss_status play_fixed(struct search *s, struct ss_bucket_choice *out)
 {
-    SS_TRY(ss_bucket_play(s->costs, s->put_off, s->bucket, out->buckets, s->order, NULL,
+    SS_TRY(ss_bucket_play(s->costs, s->deferred, s->bucket, out->buckets, s->order, NULL,
                           &out->step_s));
     out->exposed_s = out->step_s > s->compute_s ? out->step_s - s->compute_s : 0;
     return SS_OK;
@@ -283,7 +283,7 @@ static enum ss_status rate(struct search *s, const struct ss_bucket_caps *caps, 
                            struct ss_bucket_choice *out)
 {
     out->caps = *caps;
-    out->put_off = s->put_off;
+    out->deferred = s->deferred;
     out->order[0] = '\0';
     out->buckets = n;
     for (int k = 0; k < n; k++)
@@ -297,7 +297,7 @@ static enum ss_status rate_free(struct search *s, struct ss_bucket_choice *out)
 {
     struct ss_bucket_choice in_order = *out;
     int plain = 1;
-    SS_TRY(ss_bucket_play(s->costs, s->put_off, s->bucket, out->buckets, NULL, s->order,
+    SS_TRY(ss_bucket_play(s->costs, s->deferred, s->bucket, out->buckets, NULL, s->order,
                           &in_order.step_s));
     for (int k = 0; k < out->buckets; k++)
         plain &= s->order[k] == k;
@@ -328,9 +328,9 @@ static enum ss_status open_search(struct search *s, const struct ss_bucket_costs
     return SS_OK;
 }
 
-static void put_off(struct search *s, int blocks)
+static void defer(struct search *s, int blocks)
 {
-    s->put_off = blocks;
+    s->deferred = blocks;
     ss_bucket_finish(s->can, s->costs->nblocks, blocks, s->finished);
 }
 
@@ -401,7 +401,7 @@ static enum ss_status search_caps(struct search *s)
 
 /* Of how many blocks weights may be put off, in ascending order: none; those with an eighth of the time
  * that weights take, and so on. Returns how many choices these are. */
-static int list_put_off(const struct ss_bucket_costs *c, int *blocks)
+static int list_deferred(const struct ss_bucket_costs *c, int *blocks)
 {
     double all = 0, sum = 0;
     int n = 0, part = 0;
@@ -419,11 +419,11 @@ static int list_put_off(const struct ss_bucket_costs *c, int *blocks)
 }
 
 /* The shortest step with each of n choices of what is put off. */
-static enum ss_status search_put_off(struct search *s, const int *blocks, int n, double *least_s)
+static enum ss_status search_deferred(struct search *s, const int *blocks, int n, double *least_s)
 {
     for (int i = 0; i < n; i++) {
         s->least_s = NEVER;
-        put_off(s, blocks[i]);
+        defer(s, blocks[i]);
         SS_TRY(search_caps(s));
         least_s[i] = s->least_s;
     }
@@ -442,25 +442,25 @@ static double least_of(const double *step_s, const unsigned char *can, int n)
 
 /* The least that comes near the shortest step, also with longer sums. Its length stays in
  * least_s. */
-static enum ss_status choose_put_off(struct search *s)
+static enum ss_status choose_deferred(struct search *s)
 {
     enum { MOST = PARTS_PUT_OFF + 1 };
     int blocks[MOST] = {0}, n = 1, at = 0;
     double step_s[MOST] = {0}, longer_s[MOST] = {0};
     unsigned char can[MOST];
     memset(can, 1, sizeof can);
-    if (s->costs->put_off)
-        blocks[0] = *s->costs->put_off;
+    if (s->costs->deferred)
+        blocks[0] = *s->costs->deferred;
     else
-        n = list_put_off(s->costs, blocks);
-    SS_TRY(search_put_off(s, blocks, n, step_s));
+        n = list_deferred(s->costs, blocks);
+    SS_TRY(search_deferred(s, blocks, n, step_s));
     if (n > 1) {
         const struct ss_bucket_costs *costs = s->costs;
         struct ss_bucket_costs longer = *costs;
         longer.sum_s *= LONGER_SUMS;
         longer.sum_s_per_byte *= LONGER_SUMS;
         s->costs = &longer;
-        enum ss_status status = search_put_off(s, blocks, n, longer_s);
+        enum ss_status status = search_deferred(s, blocks, n, longer_s);
         s->costs = costs;
         SS_TRY(status);
     }
@@ -471,7 +471,7 @@ static enum ss_status choose_put_off(struct search *s)
     while (!can[at] || longer_s[at] > NEAR_PUT_OFF * longer)
         at++;
     s->least_s = least;
-    put_off(s, blocks[at]);
+    defer(s, blocks[at]);
     return SS_OK;
 }
 
@@ -484,7 +484,7 @@ enum ss_status ss_bucket_choose(const struct ss_bucket_costs *costs, struct ss_b
     if (status == SS_OK && !(s.tried = malloc(bytes + 1)))
         status = ss_fail_memory("a choice of buckets", bytes);
     if (status == SS_OK)
-        status = choose_put_off(&s);
+        status = choose_deferred(&s);
     s.best = out;
     if (status == SS_OK)
         status = search_caps(&s);
@@ -498,7 +498,7 @@ enum ss_status ss_bucket_rate(const struct ss_bucket_costs *costs,
     struct search s = {.costs = costs};
     enum ss_status status = open_search(&s, costs);
     if (status == SS_OK) {
-        put_off(&s, 0);
+        defer(&s, 0);
         const int n = ss_bucket_partition(costs->bytes, costs->nblocks, s.finished, caps, s.bucket);
         status = rate(&s, caps, n, out);
     }

@@ -20,7 +20,7 @@ struct ss_bucket_costs {
     const size_t *bytes; /* of gradients, unpadded fp32; 0: none */
     const double *forward_s, *backward_s;
     const double *weights_s; /* of backward_s, what can be put off; 0: nothing */
-    const int *put_off;      /* blocks, as ss_plan_options has it; NULL: chosen, too */
+    const int *deferred;     /* blocks, as ss_plan_options has it; NULL: chosen, too */
     double update_s_per_byte;
     double sum_s, sum_s_per_byte; /* per byte of fp32, whatever travels */
     int updates_last;             /* loss scaling: no update before the last sum */
@@ -28,18 +28,18 @@ struct ss_bucket_costs {
     int no_overlap;               /* no sum before the end of backward */
 };
 
-/* How long a step takes when many follow each other. put_off: weights of so many blocks; bucket: of each
+/* How long a step takes when many follow each other. deferred: weights of so many blocks; bucket: of each
  * block, as by ss_bucket_partition; order: of the n buckets' sums, NULL: whichever is ready, the one that the
  * next forward pass needs first in front. used: what that came to, n entries; NULL: not asked for.
  * Errors: SS_ERR_MEMORY. */
-enum ss_status ss_bucket_play(const struct ss_bucket_costs *costs, int put_off, const int *bucket,
+enum ss_status ss_bucket_play(const struct ss_bucket_costs *costs, int deferred, const int *bucket,
                               int n, const int *order, int *used, double *step_s);
 
 enum { SS_BUCKET_ORDER_TEXT = 4096 };
 
 struct ss_bucket_choice {
     struct ss_bucket_caps caps;
-    int put_off;                      /* for ss_plan_options.defer_weight_grads */
+    int deferred;                     /* for ss_plan_options.defer_weight_grads */
     char order[SS_BUCKET_ORDER_TEXT]; /* for ss_plan_options.bucket_order; "": as they get ready */
     int buckets;
     double step_s;    /* as played */

@@ -232,7 +232,7 @@ static enum ss_status read_inputs(const struct reader *r, const json_t *object,
     return SS_OK;
 }
 
-static enum ss_status keep_value(const struct reader *r, const char *id, ss_value v)
+static enum ss_status store_value(const struct reader *r, const char *id, ss_value v)
 {
     if (json_object_get(r->values, id))
         return refuse(r, "another layer has this id; give each its own");
@@ -276,7 +276,7 @@ static enum ss_status read_layer(struct reader *r, const json_t *object)
     ss_graph_at(r->graph, r->id);
     y = cls->drops && r->no_drop ? inputs[0]
                                  : ss_graph_add(r->graph, &told, name ? name : "", n, inputs);
-    return y < 0 ? ss_graph_status(r->graph) : keep_value(r, r->id, y);
+    return y < 0 ? ss_graph_status(r->graph) : store_value(r, r->id, y);
 }
 
 static enum ss_status read_input(struct reader *r, const json_t *file)
@@ -291,7 +291,7 @@ static enum ss_status read_input(struct reader *r, const json_t *file)
     SS_TRY(get_int(r, input, "height", SS_MAX_SIDE, &h));
     SS_TRY(get_int(r, input, "width", SS_MAX_SIDE, &w));
     const ss_value x = ss_input(r->graph, c, h, w);
-    return x < 0 ? ss_graph_status(r->graph) : keep_value(r, input_id, x);
+    return x < 0 ? ss_graph_status(r->graph) : store_value(r, input_id, x);
 }
 
 /* What a file without a name is called. */

@@ -97,7 +97,7 @@ static void finish_block(struct ss_lowerer *lo, int i)
     const int k = plan->block[i].bucket;
     if (lo->status != SS_OK || !bucket_ends_at(plan, i))
         return;
-    ss_lower_late_weights(lo);
+    ss_lower_deferred_weights(lo);
     if (plan->options.accumulate > 1)
         ss_lower_add(lo, k);
     plan->bucket[k].ready_task = lo->list->count - 1;
@@ -114,7 +114,7 @@ static void lower_backward(struct ss_lowerer *lo)
         if (!ss_plan_puts_off(plan, i))
             finish_block(lo, i);
     }
-    ss_lower_late_weights(lo);
+    ss_lower_deferred_weights(lo);
     for (int i = 0; i < plan->nblocks && lo->status == SS_OK; i++)
         if (ss_plan_puts_off(plan, i)) {
             ss_lower_weights(lo, i);
@@ -228,7 +228,7 @@ enum ss_status ss_plan_lower(const struct ss_graph *graph, const struct ss_plan_
     if (lo.status == SS_OK)
         lo.status = ss_plan_make_buckets(plan);
     if (lo.status == SS_OK) {
-        ss_lower_place_parts(&lo);
+        ss_lower_place_views(&lo);
         ss_lower_leave_unstored(&lo);
         memset(lo.value_tensor, -1, values * sizeof *lo.value_tensor);
         lower_training(&lo);

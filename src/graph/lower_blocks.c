@@ -377,7 +377,7 @@ static void touch_grads(struct ss_lowerer *lo, struct ss_plan_task *t, const str
     const int trained = b->bucket < lo->plan->nbuckets;
     ss_lower_touch(lo, t, SS_ROLE_GRADS, SS_SPACE_GRADS, trained ? b->bucket : lo->plan->nbuckets,
                    SS_READ_WRITE);
-    if (trained && ss_lower_looks_at_once(lo->plan))
+    if (trained && ss_lower_checks_inf_inline(lo->plan))
         ss_lower_touch(lo, t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ_WRITE);
 }
 
@@ -426,7 +426,7 @@ void ss_lower_weights(struct ss_lowerer *lo, int i)
     touch_token(lo, t);
 }
 
-void ss_lower_late_weights(struct ss_lowerer *lo)
+void ss_lower_deferred_weights(struct ss_lowerer *lo)
 {
     const int i = lo->weights;
     lo->weights = -1;
@@ -484,7 +484,7 @@ static int lower_synced_backward(struct ss_lowerer *lo, int i, int dx)
     const int sums = add_sums(lo, b, 4), ds = lower_backward_sums(lo, i, made, sums);
     if (lo->status == SS_OK)
         lower_sync(lo, "sync bwd", i, sums);
-    ss_lower_late_weights(lo);
+    ss_lower_deferred_weights(lo);
     struct ss_plan_task *t = lo->status == SS_OK
                                  ? add_block_task(lo, SS_TASK_BACKWARD, SS_PART_APPLY, "bwd", i,
                                                   backward_priority(lo->plan, i, SS_PART_APPLY))
@@ -564,7 +564,7 @@ static void contribute(struct ss_lowerer *lo, int i, int k, ss_value x, int dx)
     }
     for (int g = 0; g < lo->ngrad[b->y] && lo->status == SS_OK; g++)
         ss_lower_contribute(
-            lo, x, ss_lower_add_part(lo, b->name, "dx", x, lo->grad[b->y][g], lo->part[x].at), i);
+            lo, x, ss_lower_add_view(lo, b->name, "dx", x, lo->grad[b->y][g], lo->part[x].at), i);
 }
 
 void ss_lower_backward(struct ss_lowerer *lo, int i)
@@ -573,7 +573,7 @@ void ss_lower_backward(struct ss_lowerer *lo, int i)
     const ss_value *others;
     if (!ss_graph_value(lo->plan->graph, b->y)->graded)
         return;
-    if (lo->ngrad[b->y] > 1 && ss_lower_adds_to_parts(lo, i))
+    if (lo->ngrad[b->y] > 1 && ss_lower_adds_to_views(lo, i))
         lower_sum(lo, b->y, i);
     const int n = ss_lower_other_inputs(lo->plan, b, &others), dx = add_dx(lo, b, 0, b->x);
     int ds = -1, dothers[SS_MAX_INPUTS - 1];
@@ -584,7 +584,7 @@ void ss_lower_backward(struct ss_lowerer *lo, int i)
     if (ss_lower_syncs(lo->plan, b)) {
         ds = lower_synced_backward(lo, i, dx);
     } else if (ss_lower_has_tasks(lo->plan, b)) {
-        ss_lower_late_weights(lo);
+        ss_lower_deferred_weights(lo);
         ds = lower_whole_backward(lo, i, dx, dothers);
     }
     contribute(lo, i, 0, b->x, dx);

@@ -1,6 +1,6 @@
 /* Shared by the files that lower a graph: blocks (fuse.c), buckets (bucket.c), what lies in what
- * (parts.c), what is not stored (unstored.c) and tasks: those of blocks (lower_blocks.c) and of buckets
- * (lower_sums.c), put together in lower.c. */
+ * (tensor_views.c), what is not stored (unstored.c) and tasks: those of blocks (lower_blocks.c) and of buckets
+ * (lower_collectives.c), put together in lower.c. */
 #ifndef SS_GRAPH_LOWER_INTERNAL_H
 #define SS_GRAPH_LOWER_INTERNAL_H
 
@@ -32,7 +32,7 @@ enum {
 };
 
 /* Where a value lies, if in a concatenation's output. */
-struct ss_lower_part {
+struct ss_lower_view {
     int block; /* the concatenation's; -1: in a tensor of its own */
     int at;    /* its first channel there */
 };
@@ -46,7 +46,7 @@ struct ss_lowerer {
     int *ngrad;
     int input;    /* the input value */
     int dense;    /* on a device, where some read it padded: its tensor without padding; else -1 */
-    struct ss_lower_part *part; /* per value */
+    struct ss_lower_view *part; /* per value */
     int *forward; /* per block: its forward task in `list`, the last one */
     int weights;  /* a block whose weight's gradient is still to be lowered; -1: none */
     int summed;   /* buckets whose sum has been lowered */
@@ -62,7 +62,7 @@ int ss_lower_add_blocked(struct ss_lowerer *lo, const char *block, const char *w
                          int channel_block);
 int ss_lower_layout_block(const struct ss_plan *plan, ss_value v);
 /* The channels of value v that lie in tensor `whole`, from `at` of it on. */
-int ss_lower_add_part(struct ss_lowerer *lo, const char *block, const char *what, ss_value v,
+int ss_lower_add_view(struct ss_lowerer *lo, const char *block, const char *what, ss_value v,
                       int whole, int at);
 /* A task at the end of the list; NULL after a failure. */
 struct ss_plan_task *ss_lower_add_task(struct ss_lowerer *lo, enum ss_task_kind kind,
@@ -83,9 +83,9 @@ static inline int ss_lower_reads_samples(const struct ss_plan *plan, const struc
     return b->cls->reads_samples && b->cls->reads_samples(first);
 }
 
-/* Decide which values are made in the concatenation that reads them (parts.c): fills lo->part and the
+/* Decide which values are made in the concatenation that reads them (tensor_views.c): fills lo->part and the
  * blocks' in_place. */
-void ss_lower_place_parts(struct ss_lowerer *lo);
+void ss_lower_place_views(struct ss_lowerer *lo);
 /* Does the last pass of block b write y and do nothing else: no addition, no pool? */
 int ss_lower_writes_y_alone(const struct ss_block *b);
 /* Decide which blocks' y is not stored (unstored.c). */
@@ -93,7 +93,7 @@ void ss_lower_leave_unstored(const struct ss_lowerer *lo);
 /* y of block i, in the list being built: a tensor, or a part of one that comes into being with it. */
 int ss_lower_add_output(struct ss_lowerer *lo, int i);
 /* Does anybody add to the gradients of what lies in block i's y? */
-int ss_lower_adds_to_parts(const struct ss_lowerer *lo, int i);
+int ss_lower_adds_to_views(const struct ss_lowerer *lo, int i);
 /* Does it have tasks? */
 static inline int ss_lower_has_tasks(const struct ss_plan *plan, const struct ss_block *b)
 {
@@ -106,13 +106,13 @@ void ss_lower_backward(struct ss_lowerer *lo, int i);
 /* The weight's gradient of block i, which comes behind all blocks' backward; and that of a block which
  * backward has put off until the next one: before its bucket is summed. */
 void ss_lower_weights(struct ss_lowerer *lo, int i);
-void ss_lower_late_weights(struct ss_lowerer *lo);
+void ss_lower_deferred_weights(struct ss_lowerer *lo);
 /* `tensor` is a contribution to the gradient of v, made by block i; contributions that are too many for
  * one task are added up first. */
 void ss_lower_contribute(struct ss_lowerer *lo, ss_value v, int tensor, int i);
 
 /* What follows once all gradients of bucket k are there: with those of earlier micro-steps; its sum;
- * and, with loss scaling or clipping, once those of all buckets are (lower_sums.c). */
+ * and, with loss scaling or clipping, once those of all buckets are (lower_collectives.c). */
 void ss_lower_add(struct ss_lowerer *lo, int k);
 void ss_lower_bucket(struct ss_lowerer *lo, int k);
 void ss_lower_last_updates(struct ss_lowerer *lo);
@@ -135,7 +135,7 @@ static inline int ss_lower_updates_last(const struct ss_plan *plan)
 /* With loss scaling, does a backward task itself look for infinities in the gradients that it makes?
  * Only where these stay as they are: a sum over ranks has other ranks' infinities too, and in 2 bytes
  * may become infinite on its way; a sum over micro-steps has those of all of them. */
-static inline int ss_lower_looks_at_once(const struct ss_plan *plan)
+static inline int ss_lower_checks_inf_inline(const struct ss_plan *plan)
 {
     return plan->options.loss_scaling && !plan->options.device_sums &&
            plan->options.accumulate == 1;

@@ -65,7 +65,7 @@ int ss_lower_add_blocked(struct ss_lowerer *lo, const char *block, const char *w
     return ss_lower_add_tensor(lo, block, what, t);
 }
 
-int ss_lower_add_part(struct ss_lowerer *lo, const char *block, const char *what, ss_value v,
+int ss_lower_add_view(struct ss_lowerer *lo, const char *block, const char *what, ss_value v,
                       int whole, int at)
 {
     const int t = ss_lower_add_activation(lo, block, what, v);

@@ -17,7 +17,7 @@
  * (unstored.c).
  *
  * A tensor may be a part of another: some channels of it. What is concatenated lies in the whole from the
- * start where those who write and read it can do so, and so do the gradients (parts.c). */
+ * start where those who write and read it can do so, and so do the gradients (tensor_views.c). */
 #ifndef SS_GRAPH_PLAN_H
 #define SS_GRAPH_PLAN_H
 
@@ -359,8 +359,8 @@ struct ss_bucket_caps {
 struct ss_bucket_caps ss_bucket_default_caps(size_t total, double mb, double first_mb,
                                              double last_mb);
 /* Fill `finished` as in struct ss_plan: from the last block to the first, and behind all others those
- * before put_off whose weights can be put off, from the first one on. can[i]: can those of block i? */
-void ss_bucket_finish(const unsigned char *can, int nblocks, int put_off, int *finished);
+ * before deferred whose weights can be put off, from the first one on. can[i]: can those of block i? */
+void ss_bucket_finish(const unsigned char *can, int nblocks, int deferred, int *finished);
 /* Which bucket each block goes to, -1 without gradients; returns the number of buckets. Buckets fill in
  * the order of `finished`. */
 int ss_bucket_partition(const size_t *bytes, int nblocks, const int *finished,

@@ -261,16 +261,16 @@ GPU_KERNEL(elapsed, struct ss_device *device, ss_event begin, ss_event end, floa
 /* NULL, or what the device has failed with for good, such as a kernel's illegal access, in words: no
  * call works from then on. */
 GPU_KERNEL_OF(const char *, fault, ss_stream stream)
-/* hear(what) is called by whichever thread is the first to learn it from its stream or event, also
+/* handler(what) is called by whichever thread is the first to learn it from its stream or event, also
  * inside of StarPU. NULL: nobody. */
-GPU_KERNEL_OF(void, on_fault, void (*hear)(const char *what))
+GPU_KERNEL_OF(void, on_fault, void (*handler)(const char *what))
 /* Forget what a failed call of somebody else left behind in this thread (StarPU asks for much that
  * may be refused), which the next launch would report as its own. */
-GPU_KERNEL_OF(void, forget_errors, void)
+GPU_KERNEL_OF(void, clear_errors, void)
 /* An emulated device: it computes nothing any more, and only time passes on it; before it is opened.
  * Sums between ranks are real until time has been spent, and again after another call of this. And let
  * time pass on a stream. SS_ERR_UNSUPPORTED on a GPU. */
-GPU_KERNEL(pretend, void)
+GPU_KERNEL(emulate_time, void)
 GPU_KERNEL(spend, ss_stream stream, double seconds)
 
 /* CUDA graphs. What this thread enqueues on the stream between the first two calls is not run: it is

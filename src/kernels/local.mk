@@ -3,8 +3,8 @@ libstarstep_la_SOURCES += \
 	src/kernels/dropout.h src/kernels/any_device.h src/kernels/divide.h src/kernels/update.h src/kernels/conv_shape.c \
 	src/kernels/cpu/cpu.h src/kernels/cpu/internal.h \
 	src/kernels/cpu/wire.c src/kernels/cpu/wire.h \
-	src/kernels/tally/tally.c src/kernels/tally/tally.h src/kernels/tally/internal.h \
-	src/kernels/tally/table.c src/kernels/tally/products.c src/kernels/tally/passes.c
+	src/kernels/cost_model/cost_model.c src/kernels/cost_model/cost_model.h src/kernels/cost_model/internal.h \
+	src/kernels/cost_model/table.c src/kernels/cost_model/products.c src/kernels/cost_model/passes.c
 
 # Vector loops. Where a comparison of floats may trap, the compiler makes branches of their selections and
 # no vectors; here alone it may fuse products and sums. Where GCC moves loads to the front before it has given out

@@ -45,7 +45,7 @@ static inline size_t ss_act_channel(const struct ss_act *a, int c)
     return (size_t)(c / a->block * a->block) * (size_t)a->h * (size_t)a->w + (size_t)(c % a->block);
 }
 /* A part of so many channels. */
-static inline struct ss_act ss_act_part(const struct ss_act *a, int channels)
+static inline struct ss_act ss_act_view(const struct ss_act *a, int channels)
 {
     struct ss_act part = *a;
     part.c = channels;

@@ -11,7 +11,7 @@ CUDA_SOURCES += src/kernels/cuda/groupnorm.cu
 
 libstarstep_la_SOURCES += \
 	src/layers/layernorm.c codelets/layernorm.c src/layers/tokens.c codelets/tokens.c \
-	src/layers/attention.c codelets/attention.c src/kernels/tally/transformer.c
+	src/layers/attention.c codelets/attention.c src/kernels/cost_model/transformer.c
 libstarstep_la_SOURCES += src/kernels/cpu/layernorm.c src/kernels/cpu/tokens.c src/kernels/cpu/attention.c
 CUDA_SOURCES += src/kernels/cuda/layernorm.cu src/kernels/cuda/tokens.cu src/kernels/cuda/softmax.cu
 

@@ -1,6 +1,6 @@
 /* draw.c: a monitor's curves, one panel per quantity. */
 #include "core/log.h"
-#include "monitor/report.h"
+#include "monitor/monitor_report.h"
 #include "report/plot.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ static const struct {
 };
 enum { PANELS = sizeof panels / sizeof *panels };
 
-/* What the picture is made of: times are in units of the axis, since the first sample. */
+/* What the image is made of: times are in units of the axis, since the first sample. */
 struct drawing {
     double begin, unit;
     const char *unit_name;

@@ -6,4 +6,4 @@ libstarstep_la_SOURCES += \
 	src/monitor/process_stat.c src/monitor/process_stat.h \
 	src/monitor/monitor.c src/monitor/monitor.h \
 	src/monitor/samples.c src/monitor/samples.h src/monitor/stats.c \
-	src/monitor/report.c src/monitor/report.h src/monitor/draw.c
+	src/monitor/monitor_report.c src/monitor/monitor_report.h src/monitor/draw.c

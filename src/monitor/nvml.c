@@ -244,7 +244,7 @@ static const char *why_slowed(unsigned long long reasons)
     return reasons & HARDWARE_SLOWDOWN ? "its hardware protects itself" : NULL;
 }
 
-static void look_at_links(const struct ss_nvml *n, nvml_device device, struct ss_gpu_health *out)
+static void probe_links(const struct ss_nvml *n, nvml_device device, struct ss_gpu_health *out)
 {
     for (unsigned link = 0; n->get_link && link < NVLINKS; link++) {
         unsigned active;
@@ -255,7 +255,7 @@ static void look_at_links(const struct ss_nvml *n, nvml_device device, struct ss
     }
 }
 
-void ss_nvml_look(struct ss_nvml *n, int index, struct ss_gpu_health *out)
+void ss_nvml_health(struct ss_nvml *n, int index, struct ss_gpu_health *out)
 {
     struct ss_gpu_sample failed = {.failed = ""};
     struct nvml_pci pci;
@@ -278,7 +278,7 @@ void ss_nvml_look(struct ss_nvml *n, int index, struct ss_gpu_health *out)
         out->ecc_errors = (long long)large;
     if (n->get_slowed && n->get_slowed(*device, &large) == NVML_SUCCESS)
         out->slowed = why_slowed(large);
-    look_at_links(n, *device, out);
+    probe_links(n, *device, out);
 }
 
 const char *ss_nvml_driver(struct ss_nvml *n)

@@ -34,7 +34,7 @@ struct ss_gpu_health {
 };
 /* What may be wrong with a GPU before anything computes on it. What this GPU or driver does not tell is
  * left out. */
-void ss_nvml_look(struct ss_nvml *nvml, int index, struct ss_gpu_health *out);
+void ss_nvml_health(struct ss_nvml *nvml, int index, struct ss_gpu_health *out);
 /* The driver's version, "550.54.15"; "?". */
 const char *ss_nvml_driver(struct ss_nvml *nvml);
 

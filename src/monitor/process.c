@@ -122,7 +122,7 @@ static void mark(const struct ss_processes *p, struct table *t)
                           process_has_environment(t->at[i].pid, "SLURM_JOB_ID", p->job);
 }
 
-static void keep_members(struct table *t)
+static void retain_members(struct table *t)
 {
     size_t kept = 0;
     for (size_t i = 0; i < t->count; i++)
@@ -190,7 +190,7 @@ enum ss_status ss_processes_sample(struct ss_processes *p, struct ss_process_sam
         return status;
     }
     mark(p, &now);
-    keep_members(&now);
+    retain_members(&now);
     *out = (struct ss_process_sample){.cpu = NAN};
     for (size_t i = 0; i < now.count; i++) {
         if (process_stat_ended(&now.at[i]))

@@ -246,7 +246,7 @@ enum ss_status ss_plot_write(const char *file, const struct ss_plot *plot)
     double height = TOP + 24 + plot->panels * (PANEL + BETWEEN) - BETWEEN + BOTTOM;
     double *step = malloc(points * sizeof *step);
     if (!step)
-        return ss_fail_memory("a picture", points * sizeof *step);
+        return ss_fail_memory("an image", points * sizeof *step);
     enum ss_status status = ss_atomic_open(file, &f);
     if (status != SS_OK) {
         free(step);

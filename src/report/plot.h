@@ -1,4 +1,4 @@
-/* A picture of curves: panels one below the other, over one axis. */
+/* Plots of curves as SVG: panels one below the other, over one axis. */
 #ifndef SS_REPORT_PLOT_H
 #define SS_REPORT_PLOT_H
 

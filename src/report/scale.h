@@ -7,7 +7,7 @@ enum { SS_MAX_TICKS = 16 };
 struct ss_scale {
     int log;         /* both ends are above 0 then */
     double from, to; /* values at the ends */
-    double at, end;  /* their places in the picture */
+    double at, end;  /* their places in the image */
     int ticks;
     double tick[SS_MAX_TICKS];
 };

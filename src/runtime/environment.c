@@ -30,7 +30,7 @@ void ss_environment_ignore(const char *setting, const char *advice)
         snprintf(note[notes++], NOTE_BYTES, "%.200s is ignored: %s", setting, advice);
 }
 
-void ss_environment_tell(void)
+void ss_environment_report(void)
 {
     for (int i = 0; i < notes; i++)
         ss_warn("%s", note[i]);

@@ -18,9 +18,9 @@ enum ss_status ss_environment_check(void);
 enum ss_status ss_environment_prepare(void);
 
 /* Remember that a setting ("NAME=VALUE") is not followed; advice: why, or what to use instead.
- * ss_environment_tell warns of all of them, once: for rank 0 to call. */
+ * ss_environment_report warns of all of them, once: for rank 0 to call. */
 void ss_environment_ignore(const char *setting, const char *advice);
-void ss_environment_tell(void);
+void ss_environment_report(void);
 /* The i-th of them that was not told yet, as text; NULL: there are not so many. */
 const char *ss_environment_note(int i);
 

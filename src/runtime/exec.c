@@ -227,7 +227,7 @@ enum ss_status ss_exec_create(const struct ss_exec_options *options, struct ss_e
     if (status == SS_OK)
         status = ss_dropout_open(&e->dropout, e->plan, options->seed, ss_comm_rank(options->comm));
     if (status == SS_OK)
-        status = ss_feed_open(&e->feed, e->plan, options->slots, options->runtime->lanes);
+        status = ss_input_stats_open(&e->feed, e->plan, options->slots, options->runtime->lanes);
     ss_exec_hook(e, &e->feed.hooks);
     if (status == SS_OK)
         status = create_ops(e);
@@ -264,7 +264,7 @@ void ss_exec_destroy(struct ss_exec *e)
     for (int i = 0; e->op && i < e->plan->nblocks; i++)
         ss_op_destroy(e->op[i]);
     free(e->op);
-    ss_feed_close(&e->feed);
+    ss_input_stats_close(&e->feed);
     ss_dropout_close(&e->dropout);
     free(e);
 }
@@ -460,9 +460,9 @@ struct ss_exec_fed ss_exec_fed(const struct ss_exec *e)
                                 .replayed = e->replayed};
 }
 
-struct ss_feed_totals ss_exec_feed(const struct ss_exec *e)
+struct ss_input_totals ss_exec_input_stats(const struct ss_exec *e)
 {
-    return ss_feed_get_totals(&e->feed);
+    return ss_input_stats_totals(&e->feed);
 }
 
 enum ss_status ss_exec_wait(struct ss_exec *e)

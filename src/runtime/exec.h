@@ -12,7 +12,7 @@
 #include "graph/plan.h"
 #include "kernels/kernels.h"
 #include "optim/optim.h"
-#include "runtime/feed.h"
+#include "runtime/input_stats.h"
 #include "runtime/replay.h"
 #include "runtime/runtime.h"
 
@@ -142,7 +142,7 @@ void ss_exec_hook(struct ss_exec *exec, struct ss_hooks *hooks);
 void ss_exec_unhook(struct ss_exec *exec, struct ss_hooks *hooks);
 
 /* How the loader keeps up, in the training steps reported so far. */
-struct ss_feed_totals ss_exec_feed(const struct ss_exec *exec);
+struct ss_input_totals ss_exec_input_stats(const struct ss_exec *exec);
 
 /* Bytes held: activations, parameters with gradients and states, input slots. With a GPU also
  * what it holds of ours in all, and its own size (else 0). */

@@ -64,7 +64,7 @@ struct ss_exec {
     struct ss_allreduce allreduce;
     struct ss_normalise normalise;
     struct ss_dropout dropout;
-    struct ss_feed feed;
+    struct ss_input_stats feed;
     struct ss_hooks *hooks; /* list */
     uint64_t steps, replayed, eval_steps;
     struct ss_step_watch *watch; /* NULL: nobody watches */

@@ -13,7 +13,7 @@ static int alike(const struct ss_span *a, const struct ss_span *b)
 }
 
 /* What of n spans lies in this rank's share, from whose first element they count then. */
-static uint32_t keep_share(const struct ss_exec *e, int k, struct ss_span *span, uint32_t n)
+static uint32_t clip_to_share(const struct ss_exec *e, int k, struct ss_span *span, uint32_t n)
 {
     size_t begin;
     const size_t end = ss_exec_share(e, k, &begin) + begin;
@@ -49,7 +49,7 @@ static uint32_t place_spans(const struct ss_exec *e, int k, const struct ss_span
         out[n].begin = n ? out[n - 1].begin + out[n - 1].count : 0;
         out[n++].count = count;
     }
-    n = keep_share(e, k, out, n);
+    n = clip_to_share(e, k, out, n);
     for (uint32_t s = 0; s < n; s++) {
         out[s].chunk = chunks;
         out[s].chunks = (uint32_t)((out[s].count + SS_UPDATE_CHUNK - 1) / SS_UPDATE_CHUNK);

@@ -93,8 +93,8 @@ static enum ss_status hand_over(struct ss_gpu_times *t, struct step_marks *s)
 }
 
 /* Where the reference is on the host's clock: between two looks at it. */
-static enum ss_status look(struct ss_gpu_times *t, struct step_marks *s, uint64_t *before,
-                           uint64_t *after)
+static enum ss_status poll_events(struct ss_gpu_times *t, struct step_marks *s, uint64_t *before,
+                                  uint64_t *after)
 {
     *before = ss_now_ns();
     SS_TRY(t->kernels->record(s->reference, t->idle));
@@ -108,7 +108,7 @@ static enum ss_status first_reference(struct ss_gpu_times *t, struct step_marks 
 {
     uint64_t before, after, best = UINT64_MAX;
     for (int i = 0; i < LOOKS || after - before > best; i++) {
-        SS_TRY(look(t, s, &before, &after));
+        SS_TRY(poll_events(t, s, &before, &after));
         if (after - before < best)
             best = after - before;
         if (i >= MAX_LOOKS)
@@ -123,7 +123,7 @@ static enum ss_status next_reference(struct ss_gpu_times *t, struct step_marks *
 {
     uint64_t before, after;
     float ms;
-    SS_TRY(look(t, s, &before, &after));
+    SS_TRY(poll_events(t, s, &before, &after));
     SS_TRY(t->kernels->elapsed(t->gpu, t->last->reference, s->reference, &ms));
     s->since_last_ms = (double)ms;
     s->reference_ns = t->last->reference_ns + (uint64_t)(1e6 * s->since_last_ms);

@@ -22,7 +22,7 @@ enum {
 static uint64_t longest_ns;
 static int hook = -1;
 
-static void sleep_a_little(void)
+static void sleep_briefly(void)
 {
     static _Thread_local uint64_t last_ns, idle_since_ns, sleep_ns;
     uint64_t now = ss_now_ns();
@@ -42,7 +42,7 @@ static unsigned cpu_worker_idles(void *unused)
 {
     (void)unused;
     if (starpu_worker_get_type(starpu_worker_get_id()) == STARPU_CPU_WORKER)
-        sleep_a_little(); /* another one feeds a GPU */
+        sleep_briefly(); /* another one feeds a GPU */
     return 1;
 }
 
@@ -52,12 +52,12 @@ static int hook_of_feeder = -1;
 /* An emulated GPU computes on the cores that the thread which feeds it looks for tasks on. StarPU
  * has no idle hooks for it; this one is called at each of its looks, which take longer than BUSY_NS
  * while the GPU has a task, as cudaEventQuery does then. */
-static unsigned feeder_looks(void *unused)
+static unsigned feeder_polls(void *unused)
 {
     const int worker = starpu_worker_get_id();
     (void)unused;
     if (worker >= 0 && starpu_worker_get_type(worker) == STARPU_CUDA_WORKER)
-        sleep_a_little();
+        sleep_briefly();
     return 1;
 }
 #endif
@@ -71,7 +71,7 @@ enum ss_status ss_idle_start(int ranks, int cores)
     if (hook < 0)
         return ss_fail(SS_ERR_LIBRARY, "StarPU: starpu_idle_hook_register: no room for a hook");
 #ifdef SS_HOSTGPU
-    hook_of_feeder = starpu_progression_hook_register(feeder_looks, NULL);
+    hook_of_feeder = starpu_progression_hook_register(feeder_polls, NULL);
     if (hook_of_feeder < 0)
         return ss_fail(SS_ERR_LIBRARY,
                        "StarPU: starpu_progression_hook_register: no room for a hook");

@@ -8,10 +8,10 @@ libstarstep_la_SOURCES += \
 	src/runtime/calibrate.c src/runtime/calibrate.h \
 	src/runtime/step_watch.c src/runtime/step_watch.h \
 	src/runtime/idle.c src/runtime/idle.h \
-	src/runtime/feed.c src/runtime/feed.h \
+	src/runtime/input_stats.c src/runtime/input_stats.h \
 	src/runtime/gpu_times.c src/runtime/gpu_times.h \
 	src/runtime/nvtx.c src/runtime/nvtx.h \
-	src/runtime/pretend.c src/runtime/pretend.h src/runtime/replay.c src/runtime/replay.h \
+	src/runtime/timed_emulation.c src/runtime/timed_emulation.h src/runtime/replay.c src/runtime/replay.h \
 	src/runtime/fxt.c src/runtime/fxt.h \
 	src/runtime/exec.c src/runtime/exec.h \
 	src/runtime/exec_memory.c src/runtime/exec_internal.h \

@@ -64,7 +64,7 @@ static enum ss_status take_mean(struct starpu_perfmodel *model, char *worker, ui
 }
 
 /* Some model has times of CPU workers. */
-static int knows_cpus(void)
+static int has_cpus(void)
 {
     struct starpu_perfmodel_device cpu = {STARPU_CPU_WORKER, 0, 1};
     return starpu_perfmodel_arch_comb_get(1, &cpu) >= 0;
@@ -79,7 +79,7 @@ static enum ss_status look_up(struct models *m, const struct ss_plan *plan,
     const char *name = ss_model_name(plan, t);
     struct starpu_perfmodel *model = name ? find(m, name) : NULL;
     double us = 0;
-    if (!model || (!on_gpu && !knows_cpus()))
+    if (!model || (!on_gpu && !has_cpus()))
         return SS_OK;
     ss_model_describe(&task, plan, key);
     SS_TRY(take_mean(model, on_gpu ? cuda : cpu, task.footprint, &us));

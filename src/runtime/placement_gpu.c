@@ -86,8 +86,8 @@ static hwloc_obj_t find_gpu(hwloc_topology_t topology, const char *bus_id)
 }
 
 /* Reduce `cpus` to those near the GPU, unless there are none. */
-static enum ss_gpu_distance keep_near(hwloc_topology_t topology, const char *bus_id,
-                                      hwloc_bitmap_t cpus)
+static enum ss_gpu_distance restrict_to_near(hwloc_topology_t topology, const char *bus_id,
+                                             hwloc_bitmap_t cpus)
 {
     if (node_of(topology, hwloc_get_root_obj(topology)->cpuset) >= 0)
         return SS_GPU_NEAR;
@@ -126,7 +126,7 @@ static enum ss_status make_wish(hwloc_topology_t topology, const struct ss_seat 
     for (int i = 0; i < SS_SEAT_WORDS; i++)
         hwloc_bitmap_set_ith_ulong(w->cpus, (unsigned)i, seat->cpus[i]);
     hwloc_bitmap_and(w->cpus, w->cpus, hwloc_get_root_obj(topology)->cpuset);
-    w->distance = keep_near(topology, seat->bus_id, w->cpus);
+    w->distance = restrict_to_near(topology, seat->bus_id, w->cpus);
     hwloc_obj_t core = NULL;
     while ((core = hwloc_get_next_obj_by_type(topology, core_type(topology), core)))
         if (hwloc_bitmap_intersects(core->cpuset, w->cpus))
@@ -146,7 +146,7 @@ static int next_to_serve(const struct wish *w, int n)
 }
 
 /* Keep the first `count` of a set. */
-static void keep_first(hwloc_bitmap_t set, int count)
+static void restrict_to_first(hwloc_bitmap_t set, int count)
 {
     int last = -1;
     while (count-- > 0)
@@ -178,7 +178,7 @@ static void serve(struct wish *w, int n, int i, hwloc_bitmap_t taken, hwloc_bitm
     }
     for (int k = 0; k < n; k++)
         sharers += k == i || (!w[k].served && hwloc_bitmap_intersects(w[k].cores, left));
-    keep_first(left, have > sharers ? have / sharers : 1);
+    restrict_to_first(left, have > sharers ? have / sharers : 1);
     hwloc_bitmap_copy(w[i].cores, left);
     hwloc_bitmap_or(taken, taken, left);
 }

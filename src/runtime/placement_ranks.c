@@ -1,6 +1,6 @@
 /* placement_ranks.c: the part of placement that ranks do together: each tells the others what it
  * may use and which GPU it has, so that those of one node can divide its cores. */
-#include "core/boot.h"
+#include "core/boot_id.h"
 #include "core/log.h"
 #include "core/rng.h"
 #include "runtime/placement_gpu.h"

@@ -168,7 +168,7 @@ static enum ss_status start_lanes(struct ss_runtime *rt, const struct ss_runtime
                                    .copy = id[SS_LANE_COPY],
                                    .end = gpu->ordered ? SS_ENDS_ENQUEUED : SS_ENDS_POLLED});
     if (gpu->ordered)
-        SS_TRY(ss_lanes_make_marks(rt->lanes));
+        SS_TRY(ss_lanes_create_events(rt->lanes));
     SS_TRY(rt->kernels->stream_create(rt->device, 0, &rt->lanes->stream[SS_LANE_COMPUTE]));
     SS_TRY(rt->kernels->stream_create(rt->device, 1, &rt->lanes->stream[SS_LANE_COMM]));
     return rt->kernels->stream_create(rt->device, 1, &rt->lanes->stream[SS_LANE_UPDATE]);
@@ -194,7 +194,7 @@ static enum ss_status start_gpu(struct ss_runtime *rt, const struct ss_runtime_g
 {
     SS_TRY(check_gpu(gpu));
     rt->kernels = &ss_cuda_kernels;
-    ss_lanes_hear_faults(rt->kernels);
+    ss_lanes_set_error_handler(rt->kernels);
     SS_TRY(start_starpu(rt->placement.workers, gpu));
     enum ss_status status = start_lanes(rt, gpu);
     if (status != SS_OK) {
@@ -251,7 +251,7 @@ void ss_runtime_stop(struct ss_runtime *rt)
     for (int l = 0; rt->lanes && l < SS_LANE_COUNT; l++)
         rt->kernels->stream_destroy(rt->lanes->stream[l]);
     if (rt->lanes)
-        ss_lanes_drop_marks(rt->lanes);
+        ss_lanes_destroy_events(rt->lanes);
     free(rt->lanes);
     rt->lanes = NULL;
     ss_idle_stop();

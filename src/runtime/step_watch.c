@@ -1,5 +1,5 @@
 #include "runtime/step_watch.h"
-#include "comm/comm_guard.h"
+#include "comm/call_timeout.h"
 #include "core/log.h"
 #include "core/thread.h"
 
@@ -76,7 +76,7 @@ static void end_process(const struct ss_step_watch *w, double silent_s, int sign
         where, silent_s, w->tasks[kind].list->task[first].name,
         (unsigned long long)count(w).waiting,
         signalled ? "--timeout after a signal" : "10 times --timeout");
-    ss_guard_set_last(0, text);
+    ss_call_timeout_set_final(0, text);
 }
 
 /* One tick; 1: the watchdog was stopped meanwhile. Ticks are counted and dates are not: a process
@@ -118,7 +118,7 @@ enum ss_status ss_step_watch_start(const struct ss_step_tasks *train,
                                    const struct ss_step_tasks *eval, const struct ss_run *run,
                                    double timeout_s, struct ss_step_watch **out)
 {
-    SS_TRY(ss_guard_start());
+    SS_TRY(ss_call_timeout_start());
     struct ss_step_watch *w = calloc(1, sizeof *w);
     if (!w)
         return ss_fail_memory("a watchdog", sizeof *w);

@@ -1,4 +1,4 @@
-/* draw.c: the tables as a picture. */
+/* draw.c: the tables as an image. */
 #include "core/log.h"
 #include "report/plot.h"
 #include "report/scale.h"
@@ -90,7 +90,7 @@ static void add_curves(const struct ss_scaling *s, struct drawing *d)
         c.y = d->efficiency + at;
         d->curve[s->count + 1 + k] = c;
         for (size_t i = 0; i < t->count; i++, at++) {
-            const struct ss_run *run = t->row[i].run;
+            const struct ss_scaling_run *run = t->row[i].run;
             d->x[at] = (double)run->log.ranks;
             d->rate[at] = run->log.rate;
             d->efficiency[at] = 100 * ss_scaling_efficiency(t, run);

@@ -67,7 +67,7 @@ struct figures {
 };
 
 /* Of one rank: on CPUs a monitor has looked at all of a node's together. */
-static double memory_of_rank(const struct ss_run *run)
+static double memory_of_rank(const struct ss_scaling_run *run)
 {
     const double ranks =
         strcmp(run->log.device, "cpu") ? 1 : (double)run->log.ranks / (double)run->log.nodes;
@@ -77,7 +77,7 @@ static double memory_of_rank(const struct ss_run *run)
 /* NAN: not known. */
 static struct figures figures_of(const struct ss_scaling_table *t, size_t i)
 {
-    const struct ss_run *run = t->row[i].run, *base = t->row[0].run;
+    const struct ss_scaling_run *run = t->row[i].run, *base = t->row[0].run;
     struct figures f = {.loss = run->log.train_loss,
                         .accuracy = 100 * run->log.train_accuracy,
                         .rate = run->log.rate,

@@ -2,7 +2,7 @@
 #include "core/folder.h"
 #include "core/log.h"
 #include "trace/format.h"
-#include "trace/report.h"
+#include "trace/trace_report.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -35,7 +35,7 @@ static double age_of(const char *path)
 }
 
 /* The first host's series: they are sorted by kind, file and GPU. */
-static enum ss_status read_memory(const char *dir, struct ss_run *run)
+static enum ss_status read_memory(const char *dir, struct ss_scaling_run *run)
 {
     struct ss_monitor_data data;
     int gpu = strcmp(run->log.device, "cpu") != 0;
@@ -69,7 +69,7 @@ static enum ss_status add_rank(const char *dir, int rank, struct ss_rank_sums *a
     return SS_OK;
 }
 
-static enum ss_status read_exposed(const char *dir, struct ss_run *run)
+static enum ss_status read_exposed(const char *dir, struct ss_scaling_run *run)
 {
     struct ss_rank_sums all = {0};
     int ranks;
@@ -92,7 +92,7 @@ static enum ss_status read_exposed(const char *dir, struct ss_run *run)
 }
 
 /* Files beside the log: in its folder, or in folders of that. */
-static enum ss_status read_beside(struct ss_run *run)
+static enum ss_status read_beside(struct ss_scaling_run *run)
 {
     char dir[SS_RUN_PATH], sub[SS_RUN_PATH], first[32];
     snprintf(dir, sizeof dir, "%s", run->log.path);
@@ -112,12 +112,12 @@ static enum ss_status read_beside(struct ss_run *run)
 
 static enum ss_status append(struct ss_runs *runs, const struct ss_run_log *log)
 {
-    struct ss_run run = {.log = *log};
+    struct ss_scaling_run run = {.log = *log};
     SS_TRY(read_beside(&run));
     if (!log->ended)
         ss_warn("%s: the run has no end: epoch %ld, its last whole one, counts", log->path,
                 log->epoch);
-    struct ss_run *more = realloc(runs->at, (runs->count + 1) * sizeof *more);
+    struct ss_scaling_run *more = realloc(runs->at, (runs->count + 1) * sizeof *more);
     if (!more)
         return ss_fail_memory("runs", (runs->count + 1) * sizeof *more);
     runs->at = more;

@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-struct ss_run {
+struct ss_scaling_run {
     struct ss_run_log log;
     struct ss_sample_stats memory; /* MiB; of GPU 0 on the first host, or of the processes on the
                                       first host for a run on CPUs. count 0: no monitor */
@@ -16,7 +16,7 @@ struct ss_run {
 };
 
 struct ss_runs {
-    struct ss_run *at;
+    struct ss_scaling_run *at;
     size_t count;
 };
 

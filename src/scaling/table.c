@@ -47,8 +47,8 @@ void ss_scaling_compare(const struct ss_runs *runs, char *differs, size_t room)
 /* By ranks per node, nodes and throughput. */
 static int by_size(const void *a, const void *b)
 {
-    const struct ss_run_log *x = &(*(const struct ss_run *const *)a)->log,
-                            *y = &(*(const struct ss_run *const *)b)->log;
+    const struct ss_run_log *x = &(*(const struct ss_scaling_run *const *)a)->log,
+                            *y = &(*(const struct ss_scaling_run *const *)b)->log;
     long p = x->ranks / x->nodes, q = y->ranks / y->nodes;
     if (p != q)
         return p < q ? -1 : 1;
@@ -72,7 +72,7 @@ static struct ss_scaling_table *add_table(struct ss_scaling *s, size_t rows)
 }
 
 /* One row per size: of equal ones, sorted by throughput, the one in the middle. */
-static size_t make_rows(const struct ss_run **run, size_t count, struct ss_scaling_row *row)
+static size_t make_rows(const struct ss_scaling_run **run, size_t count, struct ss_scaling_row *row)
 {
     size_t rows = 0;
     for (size_t i = 0, end; i < count; i = end) {
@@ -139,7 +139,7 @@ static enum ss_status make_tables(struct ss_scaling *s, const struct ss_scaling_
 enum ss_status ss_scaling_make(const struct ss_runs *runs, struct ss_scaling *out)
 {
     struct ss_scaling s = {0};
-    const struct ss_run **run = calloc(runs->count + 1, sizeof *run);
+    const struct ss_scaling_run **run = calloc(runs->count + 1, sizeof *run);
     struct ss_scaling_row *row = calloc(runs->count + 1, sizeof *row);
     enum ss_status status = SS_OK;
     size_t count = 0;
@@ -175,12 +175,12 @@ void ss_scaling_free(struct ss_scaling *s)
     *s = (struct ss_scaling){0};
 }
 
-double ss_scaling_speedup(const struct ss_scaling_table *t, const struct ss_run *run)
+double ss_scaling_speedup(const struct ss_scaling_table *t, const struct ss_scaling_run *run)
 {
     return run->log.rate / t->row[0].run->log.rate;
 }
 
-double ss_scaling_efficiency(const struct ss_scaling_table *t, const struct ss_run *run)
+double ss_scaling_efficiency(const struct ss_scaling_table *t, const struct ss_scaling_run *run)
 {
     return ss_scaling_speedup(t, run) * (double)t->row[0].run->log.ranks / (double)run->log.ranks;
 }

@@ -8,7 +8,8 @@
 #include <stdio.h>
 
 struct ss_scaling_row {
-    const struct ss_run *run; /* of `same` runs of this size the one with the median throughput */
+    const struct ss_scaling_run
+        *run; /* of `same` runs of this size the one with the median throughput */
     size_t same;
 };
 
@@ -38,8 +39,8 @@ enum ss_status ss_scaling_make(const struct ss_runs *runs, struct ss_scaling *ou
 void ss_scaling_free(struct ss_scaling *s);
 
 /* How many times faster than the table's baseline, and that by how many times more ranks. */
-double ss_scaling_speedup(const struct ss_scaling_table *t, const struct ss_run *run);
-double ss_scaling_efficiency(const struct ss_scaling_table *t, const struct ss_run *run);
+double ss_scaling_speedup(const struct ss_scaling_table *t, const struct ss_scaling_run *run);
+double ss_scaling_efficiency(const struct ss_scaling_table *t, const struct ss_scaling_run *run);
 
 /* As Markdown; differs: as above, is told below the tables. */
 void ss_scaling_markdown(const struct ss_scaling *s, const char *differs, FILE *out);

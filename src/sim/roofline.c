@@ -94,16 +94,16 @@ static void close_memory(struct memory *m)
     free(m->op);
     free(m->bucket_bytes);
     ss_dropout_close(&m->dropout);
-    ss_tally_kernels.close(m->device);
+    ss_cost_kernels.close(m->device);
 }
 
 static enum ss_status open_memory(struct memory *m, const struct ss_plan *plan)
 {
     const struct ss_device_options options = {.dtype = plan->options.dtype};
     *m = (struct memory){.plan = plan};
-    SS_TRY(ss_tally_kernels.open(&options, &m->device));
+    SS_TRY(ss_cost_kernels.open(&options, &m->device));
     if (!plan->options.device)
-        ss_tally_as_cpu(m->device);
+        ss_cost_as_cpu(m->device);
     m->op = calloc((size_t)plan->nblocks, sizeof *m->op);
     m->bucket_bytes =
         calloc((size_t)(plan->nbuckets + plan->nfrozen) + 1, sizeof *m->bucket_bytes);
@@ -111,7 +111,7 @@ static enum ss_status open_memory(struct memory *m, const struct ss_plan *plan)
         return ss_fail_memory("predictions", (size_t)plan->nblocks * sizeof *m->op);
     SS_TRY(ss_dropout_open(&m->dropout, plan, 0, 0));
     const struct ss_op_context context = {
-        .plan = plan, .kernels = &ss_tally_kernels, .device = m->device, .training = 1};
+        .plan = plan, .kernels = &ss_cost_kernels, .device = m->device, .training = 1};
     SS_TRY(ss_ops_create(&context, m->op));
     for (int k = 0; k < plan->nbuckets + plan->nfrozen; k++)
         m->bucket_bytes[k] = ss_ops_place(plan, m->op, k).room;
@@ -133,13 +133,13 @@ static enum ss_status update(const struct memory *m, const struct ss_task_data *
     for (int k = 0; k < SS_UPDATE_STATES; k++)
         u.state[k] = ss_role(d, SS_ROLE_STATE + k);
     u.ema = ss_role(d, SS_ROLE_STATE + SS_UPDATE_STATES); /* or it is one of these */
-    return ss_tally_kernels.update(m->device, &u);
+    return ss_cost_kernels.update(m->device, &u);
 }
 
 /* What the codelets of the compute lane do. */
 static enum ss_status run(const struct memory *m, const struct ss_task_data *d)
 {
-    const struct ss_kernels *k = &ss_tally_kernels;
+    const struct ss_kernels *k = &ss_cost_kernels;
     const struct ss_plan_task *t = d->task->plan;
     switch (t->kind) {
     case SS_TASK_FORWARD:
@@ -191,8 +191,8 @@ static enum ss_status run(const struct memory *m, const struct ss_task_data *d)
 }
 
 /* Is this piece of memory in one that the task has said it touches? What it writes it may read. */
-static int is_said(const struct ss_plan_task *t, const struct ss_accessed *accessed,
-                   const struct ss_tally_access *a)
+static int is_counted(const struct ss_plan_task *t, const struct ss_accessed *accessed,
+                      const struct ss_cost_access *a)
 {
     const uintptr_t at = (uintptr_t)a->data;
     for (int i = 0; i < t->naccess; i++) {
@@ -200,21 +200,21 @@ static int is_said(const struct ss_plan_task *t, const struct ss_accessed *acces
         const uintptr_t begin = accessed->vector[i].ptr, copy = begin + r->copy_at;
         const int in = at >= begin && at + a->bytes <= begin + r->bytes;
         const int in_copy = r->copy_at && at >= copy && at + a->bytes <= copy + r->bytes;
-        if ((in || in_copy) && (!(a->mode & SS_TALLY_WRITE) || t->access[i].mode & SS_WRITE))
+        if ((in || in_copy) && (!(a->mode & SS_COST_WRITE) || t->access[i].mode & SS_WRITE))
             return 1;
     }
     return 0;
 }
 
 static enum ss_status check(const struct memory *m, const struct ss_plan_task *t,
-                            const struct ss_accessed *accessed, const struct ss_tally_launch *l)
+                            const struct ss_accessed *accessed, const struct ss_cost_launch *l)
 {
     for (int i = 0; i < l->naccess; i++)
-        if (l->access[i].data != ss_tally_scratch(m->device) &&
-            !is_said(t, accessed, &l->access[i]))
+        if (l->access[i].data != ss_cost_scratch(m->device) &&
+            !is_counted(t, accessed, &l->access[i]))
             return ss_fail(SS_ERR_MISMATCH,
                            "task %s: %s %s %zu bytes that the plan does not give the task", t->name,
-                           l->kernel->name, l->access[i].mode & SS_TALLY_WRITE ? "writes" : "reads",
+                           l->kernel->name, l->access[i].mode & SS_COST_WRITE ? "writes" : "reads",
                            l->access[i].bytes);
     return SS_OK;
 }
@@ -236,15 +236,15 @@ static enum ss_status predict_task(struct ss_roofline *r, const struct memory *m
                                        .shards = r->plan->options.shards}; /* as rank 0 */
     const struct ss_step_args args = {.task = &task, .region = accessed.regions, .step = 1};
     SS_TRY(run(m, &(struct ss_task_data){&task, &args, accessed.buffers}));
-    SS_TRY(ss_tally_kernels.synchronize(m->device));
+    SS_TRY(ss_cost_kernels.synchronize(m->device));
     int count;
-    const struct ss_tally_launch *launch = ss_tally_take(m->device, &count);
+    const struct ss_cost_launch *launch = ss_cost_take(m->device, &count);
     for (int k = 0; k < count; k++) {
         SS_TRY(check(m, t, &accessed, &launch[k]));
         ss_roofline_count(r, l2, &launch[k], &r->part[i][launch[k].kernel->line]);
         r->floor += ss_roofline_floor(r, &launch[k]);
     }
-    for (int line = 0; line < SS_TALLY_LINES; line++) {
+    for (int line = 0; line < SS_COST_LINES; line++) {
         ss_roofline_add(&r->task[i], &r->part[i][line]);
         ss_roofline_add(&r->line[line], &r->part[i][line]);
     }

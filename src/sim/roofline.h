@@ -1,5 +1,5 @@
 /* How long a step will take on a GPU or on this CPU, predicted task by task from what its kernels read,
- * write and compute. The tasks run on a device that only notes that (kernels/tally), so the prediction follows
+ * write and compute. The tasks run on a device that only notes that (kernels/cost_model), so the prediction follows
  * the operations; machine.h has what is assumed of the GPU.
  *
  *   a launch: max(bytes / bandwidth, operations / rate) + launch
@@ -14,7 +14,7 @@
 #define SS_SIM_ROOFLINE_H
 
 #include "graph/plan.h"
-#include "kernels/tally/tally.h"
+#include "kernels/cost_model/cost_model.h"
 #include "sim/machine.h"
 
 #include <stdio.h>
@@ -35,8 +35,8 @@ struct ss_roofline {
     const struct ss_machine *machine;
     int tf32;
     struct ss_roofline_work *task;                   /* of the training step, in the plan's order */
-    struct ss_roofline_work (*part)[SS_TALLY_LINES]; /* of each task by line */
-    struct ss_roofline_work line[SS_TALLY_LINES];
+    struct ss_roofline_work (*part)[SS_COST_LINES];  /* of each task by line */
+    struct ss_roofline_work line[SS_COST_LINES];
     struct ss_roofline_work step;
     double floor; /* seconds of the convolutions alone, at the best rates measured */
 };

@@ -106,9 +106,9 @@ void ss_roofline_print(const struct ss_roofline *r, FILE *out)
             print_work(&r->task[i], out);
         }
     print_head("kind", out);
-    for (int k = 0; k < SS_TALLY_LINES; k++)
+    for (int k = 0; k < SS_COST_LINES; k++)
         if (r->line[k].launches) {
-            fprintf(out, "%-46s ", ss_tally_line_name((enum ss_tally_line)k));
+            fprintf(out, "%-46s ", ss_cost_line_name((enum ss_cost_line)k));
             print_work(&r->line[k], out);
         }
     fprintf(out, "%-46s ", "step");
@@ -147,10 +147,10 @@ static json_t *of_tasks(const struct ss_roofline *r)
 static json_t *of_kinds(const struct ss_roofline *r)
 {
     json_t *out = json_object();
-    for (int k = 0; k < SS_TALLY_LINES; k++) {
+    for (int k = 0; k < SS_COST_LINES; k++) {
         json_t *kind = json_object();
         add_work(&kind, &r->line[k]);
-        ss_json_set(&out, ss_tally_line_name((enum ss_tally_line)k), kind);
+        ss_json_set(&out, ss_cost_line_name((enum ss_cost_line)k), kind);
     }
     return out;
 }

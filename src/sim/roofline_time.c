@@ -33,7 +33,7 @@ static void hold(struct ss_l2 *l2, const void *data, double bytes)
 }
 
 /* The launch's tensors push out what was there, all in proportion. */
-static void touch(struct ss_l2 *l2, double room, const struct ss_tally_launch *launch)
+static void touch(struct ss_l2 *l2, double room, const struct ss_cost_launch *launch)
 {
     double all = 0;
     for (int i = 0; i < launch->naccess; i++)
@@ -52,20 +52,20 @@ static void touch(struct ss_l2 *l2, double room, const struct ss_tally_launch *l
 
 /* Bytes of loads that a multiprocessor has under way: of the large tensors, which all are read at
  * once. */
-static double under_way(const struct ss_tally_launch *launch)
+static double under_way(const struct ss_cost_launch *launch)
 {
-    const struct ss_tally_kernel *k = launch->kernel;
+    const struct ss_cost_kernel *k = launch->kernel;
     size_t most = 0;
     int tensors = 0;
     for (int i = 0; i < launch->naccess; i++)
-        if (launch->access[i].mode & SS_TALLY_READ && launch->access[i].bytes > most)
+        if (launch->access[i].mode & SS_COST_READ && launch->access[i].bytes > most)
             most = launch->access[i].bytes;
     for (int i = 0; i < launch->naccess; i++)
-        tensors += launch->access[i].mode & SS_TALLY_READ && launch->access[i].bytes >= most / 8;
+        tensors += launch->access[i].mode & SS_COST_READ && launch->access[i].bytes >= most / 8;
     return (double)k->blocks * k->threads * k->vectors * 16 * tensors;
 }
 
-static double bandwidth(const struct ss_machine *m, const struct ss_tally_launch *launch)
+static double bandwidth(const struct ss_machine *m, const struct ss_cost_launch *launch)
 {
     const double all = ss_machine_bandwidth(m);
     if (!launch->kernel->blocks || !m->sms)
@@ -74,16 +74,16 @@ static double bandwidth(const struct ss_machine *m, const struct ss_tally_launch
 }
 
 /* A CPU's Winograd convolutions, and what else is not a product, compute floats in any format. */
-static double peak(const struct ss_roofline *r, const struct ss_tally_launch *launch)
+static double peak(const struct ss_roofline *r, const struct ss_cost_launch *launch)
 {
     const int in_format = r->machine->sms || launch->pairs;
     return ss_machine_peak(r->machine, in_format ? r->plan->options.dtype : SS_DTYPE_F32, r->tf32);
 }
 
-static double rate(const struct ss_roofline *r, const struct ss_tally_launch *launch)
+static double rate(const struct ss_roofline *r, const struct ss_cost_launch *launch)
 {
-    return peak(r, launch) * (launch->kernel->cls == SS_TALLY_WGRAD ? r->machine->use->wgrad
-                                                                    : r->machine->use->matrix);
+    return peak(r, launch) * (launch->kernel->cls == SS_COST_WGRAD ? r->machine->use->wgrad
+                                                                   : r->machine->use->matrix);
 }
 
 void ss_roofline_add(struct ss_roofline_work *sum, const struct ss_roofline_work *w)
@@ -98,28 +98,28 @@ void ss_roofline_add(struct ss_roofline_work *sum, const struct ss_roofline_work
 }
 
 /* bytes: those that go to memory. */
-static void predict(const struct ss_roofline *r, const struct ss_tally_launch *launch, double bytes,
+static void predict(const struct ss_roofline *r, const struct ss_cost_launch *launch, double bytes,
                     struct ss_roofline_work *w)
 {
     const double memory = bytes / bandwidth(r->machine, launch);
     const double compute = launch->tiled / rate(r, launch);
     w->by[SS_BOUND_LAUNCH] = r->machine->use->launch;
-    if (launch->kernel->cls == SS_TALLY_CHAIN)
+    if (launch->kernel->cls == SS_COST_CHAIN)
         w->by[SS_BOUND_LAUNCH] += r->machine->use->chain;
     w->by[memory >= compute ? SS_BOUND_MEMORY : SS_BOUND_COMPUTE] = larger(memory, compute);
     w->seconds = w->by[SS_BOUND_LAUNCH] + larger(memory, compute);
 }
 
 void ss_roofline_count(const struct ss_roofline *r, struct ss_l2 *l2,
-                       const struct ss_tally_launch *launch, struct ss_roofline_work *out)
+                       const struct ss_cost_launch *launch, struct ss_roofline_work *out)
 {
     struct ss_roofline_work w = {.launches = 1, .flop = launch->flop};
     double found = 0;
     for (int i = 0; i < launch->naccess; i++) {
-        const struct ss_tally_access *a = &launch->access[i];
-        w.read += a->mode & SS_TALLY_READ ? (double)a->bytes : 0;
-        w.written += a->mode & SS_TALLY_WRITE ? (double)a->bytes : 0;
-        if (a->mode & SS_TALLY_READ)
+        const struct ss_cost_access *a = &launch->access[i];
+        w.read += a->mode & SS_COST_READ ? (double)a->bytes : 0;
+        w.written += a->mode & SS_COST_WRITE ? (double)a->bytes : 0;
+        if (a->mode & SS_COST_READ)
             found += smaller((double)a->bytes, held(l2, a->data));
     }
     if (r->machine) {
@@ -129,10 +129,10 @@ void ss_roofline_count(const struct ss_roofline *r, struct ss_l2 *l2,
     ss_roofline_add(out, &w);
 }
 
-double ss_roofline_floor(const struct ss_roofline *r, const struct ss_tally_launch *launch)
+double ss_roofline_floor(const struct ss_roofline *r, const struct ss_cost_launch *launch)
 {
     double bytes = 0;
-    if (launch->kernel->line > SS_TALLY_CONV_WEIGHTS)
+    if (launch->kernel->line > SS_COST_CONV_WEIGHTS)
         return 0;
     for (int i = 0; i < launch->naccess; i++)
         bytes += (double)launch->access[i].bytes;

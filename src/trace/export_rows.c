@@ -176,7 +176,7 @@ static enum ss_status add_sums(struct ss_export_rank *r, const struct sorted *s,
 }
 
 /* Marks of other steps go first: nothing below sees them. */
-static void keep_steps(struct ss_trace_rank *t, int64_t first, int64_t last)
+static void retain_steps(struct ss_trace_rank *t, int64_t first, int64_t last)
 {
     size_t n = 0;
 #define KEEP(array)                                                                                \
@@ -290,7 +290,7 @@ static enum ss_status lay_tracks(struct ss_export_rank *r)
 
 enum ss_status ss_export_fill(struct ss_export_rank *r, int64_t first, int64_t last)
 {
-    keep_steps(r->trace, first, last);
+    retain_steps(r->trace, first, last);
     struct sorted s = {0};
     char *summed = calloc(r->trace->run.count + 1, 1); /* runs that are shown as collectives */
     enum ss_status status = summed ? SS_OK : ss_fail_memory("marks", r->trace->run.count);

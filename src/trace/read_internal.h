@@ -27,7 +27,7 @@ enum ss_status reader_number(const struct reader *in, const char *field, const j
 /* Times and sizes stay far from where sums of them overflow. */
 #define READER_MAX ((int64_t)1 << 58)
 
-/* read_object.c, read_mark.c: take in one line. */
+/* read_object.c, read_event.c: take in one line. */
 enum ss_status reader_object(struct reader *in, const json_t *o);
 enum ss_status reader_mark(struct reader *in, const json_t *a);
 

@@ -100,7 +100,7 @@ static void advise(const struct ss_run_times *run, double headroom, struct ss_tr
     case SS_IDLE_INPUT:
         snprintf(v->advice, sizeof v->advice,
                  "more cores for loading (--workers; a rank could load at %.2f times the rate of "
-                 "training), --cache DIR for pictures, data on the node's own disk",
+                 "training), --cache DIR for images, data on the node's own disk",
                  headroom);
         return;
     case SS_IDLE_RUNTIME:

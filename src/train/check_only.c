@@ -20,7 +20,7 @@ static const char *device_note(const struct ss_session *s)
     return s->options->device == SS_DEVICE_AUTO ? "CPUs (--device auto: no GPU is here)" : "CPUs";
 }
 
-static void tell(const struct ss_session *s, int ranks)
+static void report(const struct ss_session *s, int ranks)
 {
     const struct ss_train_options *o = s->options;
     printf(
@@ -41,7 +41,7 @@ enum ss_status ss_train_check_only(struct ss_train_options *options)
     if (status == SS_OK)
         status = ss_resume_check(&s, ranks);
     if (status == SS_OK)
-        tell(&s, ranks);
+        report(&s, ranks);
     ss_session_close(&s);
     return status;
 }

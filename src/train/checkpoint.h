@@ -4,7 +4,7 @@
  *                      PyTorch's names
  *   the layers         model.json (graph/graph_file.h): the model itself, whatever options made it, so that
  *                      nobody has to repeat them
- *   the images         data.json (data_file.h): what they were like, for pictures of other folders
+ *   the images         data.json (data_file.h): what they were like, for images of other folders
  *   the training file  training.safetensors (training_file.h): what going on takes besides. Its
  *                      tensors are the optimizer's states; its metadata are notes: where the run
  *                      is, its position (position.h), and with which options it got there

@@ -1,4 +1,4 @@
-/* What a run's images were like, as a file beside its weights: so that pictures are prepared for the
+/* What a run's images were like, as a file beside its weights: so that images are prepared for the
  * model as its test images were, and classes have names.
  *
  *     {"format": "starstep-data", "version": 1, "name": "pictures",
@@ -6,7 +6,7 @@
  *      "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225],
  *      "classes": ["n01443537", "n01629819"]}
  *
- * least: height and width that a picture is resized to, its ratio kept, before its middle is cut out
+ * least: height and width that an image is resized to, its ratio kept, before its middle is cut out
  * (data/crop.h). mean and std: of values scaled to 0 .. 1, per channel. */
 #ifndef SS_TRAIN_DATA_FILE_H
 #define SS_TRAIN_DATA_FILE_H

@@ -17,7 +17,7 @@ struct ss_epoch {
     struct ss_metrics train;       /* sums over its steps and all ranks */
     struct ss_metrics validation;  /* sums over all ranks; count 0: not evaluated (--eval-every) */
     struct ss_metrics ema;         /* the same of the weights' average; count 0: there is none */
-    struct ss_feed_totals feed[2]; /* this rank's before and after it */
+    struct ss_input_totals feed[2]; /* this rank's before and after it */
     /* From all ranks, on rank 0 (ss_epoch_gather) */
     double loader_images_per_s; /* what all load workers could give if they did nothing but wait for
                                    no one: images / busy time x workers, summed over ranks */

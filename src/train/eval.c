@@ -8,8 +8,8 @@
 #include <math.h>
 #include <stdio.h>
 
-static void tell(struct ss_session *s, const struct ss_metrics *m, size_t skipped, double seconds,
-                 struct ss_journal *journal)
+static void report(struct ss_session *s, const struct ss_metrics *m, size_t skipped, double seconds,
+                   struct ss_journal *journal)
 {
     double loss = m->bad > 0 ? NAN : m->loss / m->count, accuracy = m->correct / m->count,
            top5 = m->top5 / m->count;
@@ -36,7 +36,8 @@ static enum ss_status check_finite(const struct ss_session *s, const struct ss_m
                                            s->options->init, m->bad, m->count);
 }
 
-static enum ss_status run(struct ss_session *s, double begin, const struct ss_train_told *told)
+static enum ss_status run(struct ss_session *s, double begin,
+                          const struct ss_train_callbacks *callbacks)
 {
     struct ss_metrics m;
     struct ss_journal journal;
@@ -47,17 +48,18 @@ static enum ss_status run(struct ss_session *s, double begin, const struct ss_tr
     enum ss_status status = ss_session_evaluate(s, &m);
     if (status == SS_OK)
         status = ss_session_count_skipped(s, &skipped);
-    if (status == SS_OK && told->evaluation)
-        *told->evaluation = m;
+    if (status == SS_OK && callbacks->evaluation)
+        *callbacks->evaluation = m;
     if (status == SS_OK && first)
-        tell(s, &m, skipped, ss_seconds() - begin, &journal);
+        report(s, &m, skipped, ss_seconds() - begin, &journal);
     if (status == SS_OK)
         status = check_finite(s, &m);
     enum ss_status closed = ss_journal_close(&journal);
     return status == SS_OK ? ss_session_agree(s, closed, "closing the log") : status;
 }
 
-enum ss_status ss_eval_run(struct ss_train_options *options, const struct ss_train_told *told)
+enum ss_status ss_eval_run(struct ss_train_options *options,
+                           const struct ss_train_callbacks *callbacks)
 {
     struct ss_session s;
     struct ss_report none = {0};
@@ -68,7 +70,7 @@ enum ss_status ss_eval_run(struct ss_train_options *options, const struct ss_tra
             "eval: --init is missing; name a checkpoint, or the model.safetensors to evaluate");
     enum ss_status status = ss_session_open(&s, options, 0, none);
     if (status == SS_OK)
-        status = run(&s, begin, told);
+        status = run(&s, begin, callbacks);
     if (s.runtime_started && !ss_run_ok(&s.runtime.run))
         ss_comm_abort(s.comm, status);
     ss_session_close(&s);

@@ -1,4 +1,4 @@
-/* State of the training loop: train.c trains, loop_tell.c tells. */
+/* State of the training loop: train.c trains, train_summary.c tells. */
 #ifndef SS_TRAIN_LOOP_H
 #define SS_TRAIN_LOOP_H
 
@@ -16,7 +16,7 @@ struct ss_loop {
     struct ss_journal journal;
     struct ss_tensorboard *tensorboard; /* rank 0, with --tensorboard */
     struct ss_train_options *options;
-    const struct ss_train_told *told;
+    const struct ss_train_callbacks *callbacks;
     struct ss_resumed resumed;
     struct ss_schedule schedule;
     sem_t in_flight; /* steps that may still be submitted; a step's report gives one back */

@@ -211,7 +211,7 @@ static enum ss_status open_source(const struct ss_plan *plan, const char *path, 
 }
 
 /* In what the file is not as this program writes it. */
-static void tell(const struct source *f)
+static void report(const struct source *f)
 {
     static const struct {
         enum ss_st_dtype dtype;
@@ -232,7 +232,7 @@ enum ss_status ss_model_file_check(const struct ss_plan *plan, const char *path)
 {
     struct source f;
     SS_TRY(open_source(plan, path, &f));
-    tell(&f);
+    report(&f);
     ss_safetensors_close(f.st);
     return SS_OK;
 }
@@ -254,7 +254,7 @@ enum ss_status ss_model_file_read(struct ss_exec *exec, const struct ss_plan *pl
 {
     struct source f;
     SS_TRY(open_source(plan, path, &f));
-    tell(&f);
+    report(&f);
     enum ss_status status = SS_OK;
     int64_t tracked = -1;
     for (int i = 0; status == SS_OK && i < plan->nparams; i++) {

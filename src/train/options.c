@@ -87,7 +87,7 @@ const struct ss_option ss_train_rows[] = {
 
 static const struct ss_option_heading headings[] = {
     {SS_TRAIN_MODEL, "Model"},
-    {SS_TRAIN_DATA | SS_TRAIN_PREDICT | SS_TRAIN_PICTURES | SS_TRAIN_SAMPLES, "Data"},
+    {SS_TRAIN_DATA | SS_TRAIN_PREDICT | SS_TRAIN_IMAGES | SS_TRAIN_SAMPLES, "Data"},
     {SS_TRAIN_RECIPE | SS_TRAIN_BATCH | SS_TRAIN_STEP | SS_TRAIN_LOOP, "Training"},
     {SS_TRAIN_OPTIMIZER, "Optimizer"},
     {SS_TRAIN_BUCKETS | SS_TRAIN_NCCL | SS_TRAIN_SUMS, "Distributed"},

@@ -1,8 +1,8 @@
-/* predict.c: classes of pictures (contract in train.h). Batch after batch: what the model says of one is
+/* predict.c: classes of images (contract in train.h). Batch after batch: what the model says of one is
  * read when it has ended. */
 #include "core/atomic_file.h"
 #include "core/log.h"
-#include "core/standard.h"
+#include "core/stdio_guard.h"
 #include "data/imagefolder.h"
 #include "train/session.h"
 #include "train/train.h"
@@ -23,7 +23,7 @@ struct prediction {
     struct table table;
     int classes, top;
     float *logits;       /* (batch, classes): this rank's */
-    double *probability; /* of one picture */
+    double *probability; /* of one image */
     int *order;          /* its classes, the likeliest first */
 };
 
@@ -106,7 +106,7 @@ static void choose(struct prediction *p, int count)
     }
 }
 
-/* logits begin with a NaN: the picture was skipped. */
+/* logits begin with a NaN: the image was skipped. */
 static void put_row(struct prediction *p, size_t index, const float *logits)
 {
     const char *name = ss_imagefolder_name(ss_dataset_folder(p->s->test), index);
@@ -131,7 +131,7 @@ static void put_row(struct prediction *p, size_t index, const float *logits)
     put(&p->table, "\n", 1);
 }
 
-/* A skipped picture's logits are marked, all others finite. */
+/* A skipped image's logits are marked, all others finite. */
 static enum ss_status check_row(const struct prediction *p, uint32_t index, float *logits)
 {
     const struct ss_dataset *d = p->s->test;
@@ -161,7 +161,7 @@ static enum ss_status compute(struct prediction *p, const struct ss_sampler *sam
     return SS_OK;
 }
 
-/* All ranks' pictures of a step, in the folder's order (sampler.h). */
+/* All ranks' images of a step, in the folder's order (sampler.h). */
 static void put_step(struct prediction *p, size_t k, const float *all)
 {
     const size_t ranks = (size_t)ss_comm_size(p->s->comm), batch = (size_t)p->s->batch;
@@ -234,7 +234,7 @@ static enum ss_status run(struct prediction *p)
         p->table.file = NULL;
     }
     if (status == SS_OK && ss_comm_rank(s->comm) == 0 && s->options->out)
-        printf("%s: %zu pictures of %s\n", s->options->out, p->table.rows, s->options->images);
+        printf("%s: %zu images of %s\n", s->options->out, p->table.rows, s->options->images);
     return ss_session_agree(s, status, "writing predictions");
 }
 

@@ -66,7 +66,7 @@ static enum ss_status read_checkpoint(struct ss_session *s, struct ss_resumed *r
     return SS_OK;
 }
 
-static void tell(const struct ss_session *s, const struct ss_resumed *r, int ranks)
+static void report(const struct ss_session *s, const struct ss_resumed *r, int ranks)
 {
     const struct ss_train_options *o = s->options;
     if (!r->yes) {
@@ -108,7 +108,7 @@ enum ss_status ss_resume(struct ss_session *s, struct ss_resumed *out)
     if (out->yes)
         SS_TRY(share(s, out));
     if (first && o->resume)
-        tell(s, out, ss_comm_size(s->comm));
+        report(s, out, ss_comm_size(s->comm));
     return SS_OK;
 }
 
@@ -120,6 +120,6 @@ enum ss_status ss_resume_check(struct ss_session *s, int ranks)
     enum ss_status status = read_checkpoint(s, &r);
     s->step_batch = batch;
     if (status == SS_OK && s->options->resume)
-        tell(s, &r, ranks);
+        report(s, &r, ranks);
     return status;
 }

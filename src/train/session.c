@@ -4,7 +4,7 @@
 #include "train/session.h"
 #include "codelets/lane.h"
 #include "core/log.h"
-#include "core/standard.h"
+#include "core/stdio_guard.h"
 #include "kernels/cpu/cpu.h"
 #include "runtime/environment.h"
 #include "runtime/fxt.h"
@@ -128,7 +128,7 @@ static enum ss_status show_ranks(struct ss_session *s)
     }
     for (int r = 0; s->ranks && r < ss_comm_size(s->comm); r++)
         ss_rank_print_line(&s->ranks[r], stdout);
-    ss_standard_flush();
+    ss_stdio_flush();
     return SS_OK;
 }
 
@@ -165,7 +165,7 @@ enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *op
     s->device = ss_train_choose_device(options);
     SS_TRY(ss_comm_open(&config, &s->comm));
     if (ss_comm_rank(s->comm) == 0)
-        ss_environment_tell();
+        ss_environment_report();
     SS_TRY(ss_train_check_ranks(options, s->comm));
     SS_TRY(check_device(s, ss_comm_size(s->comm)));
     SS_TRY(check_sums(s, training));
@@ -174,12 +174,12 @@ enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *op
     SS_TRY(ss_session_agree(
         s, ss_outputs_try(options, ss_comm_rank(s->comm), s->device.gpu, SS_OUTPUTS_KEEP_FOLDERS),
         "trying where results go"));
-    SS_TRY(ss_session_claim(s));
+    SS_TRY(ss_session_lock_outputs(s));
     SS_TRY(ss_session_open_data(s, training));
     SS_TRY(check_batch(s, ss_comm_size(s->comm)));
     SS_TRY(ss_session_agree(s, place(s), "placement"));
     SS_TRY(show_ranks(s));
-    SS_TRY(ss_session_agree(s, ss_session_pretend(s), "start-up"));
+    SS_TRY(ss_session_agree(s, ss_session_emulate(s), "start-up"));
     SS_TRY(ss_session_agree(s, start_runtime(s), "start-up"));
     if (ss_train_buckets_auto(options))
         SS_TRY(ss_session_choose_buckets(s, training));
@@ -204,7 +204,7 @@ enum ss_status ss_session_open_check(struct ss_session *s, struct ss_train_optio
     struct ss_comm_config config = {.backend = "self", .timeout_s = options->timeout};
     expect_device(s);
     SS_TRY(ss_environment_check());
-    ss_environment_tell();
+    ss_environment_report();
     SS_TRY(ss_train_check(options));
     SS_TRY(ss_train_check_schedule(options));
     SS_TRY(ss_train_optim(options, &s->optim));
@@ -237,7 +237,7 @@ void ss_session_close(struct ss_session *s)
         ss_runtime_stop(&s->runtime);
     ss_calibrate_close(s->calibrate);
     ss_fxt_withdraw();
-    ss_session_end_claim(s);
+    ss_session_unlock_outputs(s);
     free(s->ranks);
     ss_dataset_close(s->train);
     ss_dataset_close(s->test);
@@ -249,7 +249,7 @@ void ss_session_close(struct ss_session *s)
 enum ss_status ss_session_evaluate(struct ss_session *s, struct ss_metrics *metrics)
 {
     struct ss_sampler sampler;
-    if (s->pretend) { /* nothing is computed */
+    if (s->emulation) { /* nothing is computed */
         *metrics = (struct ss_metrics){.loss = NAN, .count = 1};
         return SS_OK;
     }

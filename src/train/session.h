@@ -16,7 +16,7 @@
 
 struct ss_trace;
 struct ss_nvtx;
-struct ss_pretend;
+struct ss_timed_emulation;
 struct ss_session_times;
 
 struct ss_session {
@@ -41,7 +41,7 @@ struct ss_session {
     struct ss_gpu_times *gpu_times;
     struct ss_calibrate *calibrate; /* NULL: StarPU times tasks itself, or nobody does */
     struct ss_nvtx *nvtx;
-    struct ss_pretend *pretend; /* --task-times; NULL: the device computes */
+    struct ss_timed_emulation *emulation; /* --task-times; NULL: the device computes */
     struct ss_session_times *times; /* during session_buckets.c's trial */
     int batch;                      /* per rank and micro-step */
     int64_t step_batch;             /* per rank and step: of all its micro-steps */
@@ -50,7 +50,7 @@ struct ss_session {
     /* --bucket-mb auto: what was chosen (buckets 0: nothing), and as the option's text. */
     struct ss_bucket_choice buckets;
     char bucket_mb[32];
-    struct ss_claim *claim; /* rank 0 of a training session: its outputs */
+    struct ss_session_locks *claim; /* rank 0 of a training session: its outputs */
 };
 
 /* Build everything; training 0 leaves out the training set and gradients. After an error the
@@ -94,15 +94,15 @@ struct ss_journal;
 void ss_session_free_times(struct ss_session *s); /* after the executor's end */
 void ss_session_log_buckets(const struct ss_session *s, struct ss_journal *journal);
 
-/* claim.c: --checkpoint-dir, --log-json and --trace are this run's until the claim's end
- * (run_lock.h), and have nothing of another run that would be lost. Collective. Errors:
+/* session_lock.c: --checkpoint-dir, --log-json and --trace are this run's until the claim's end
+ * (output_lock.h), and have nothing of another run that would be lost. Collective. Errors:
  * SS_ERR_INVALID. */
-enum ss_status ss_session_claim(struct ss_session *s);
+enum ss_status ss_session_lock_outputs(struct ss_session *s);
 /* Only that nothing of another run would be lost there. */
 enum ss_status ss_session_check_left(const struct ss_train_options *options);
 /* Before something that others read is replaced: the claim still holds. */
-enum ss_status ss_session_check_claim(const struct ss_session *s);
-void ss_session_end_claim(struct ss_session *s);
+enum ss_status ss_session_check_locks(const struct ss_session *s);
+void ss_session_unlock_outputs(struct ss_session *s);
 
 /* session_data.c: open what --data-dir names and, with --cache, its packs, which are built where
  * they are missing; check that all ranks have the same data and the same kind of device.
@@ -127,10 +127,10 @@ enum ss_status ss_session_close_trace(struct ss_session *s);
 enum ss_status ss_session_time_gpu(struct ss_session *s, uint64_t first, uint64_t last,
                                    struct ss_gpu_times_listener listener);
 
-/* session_pretend.c: --task-times: the device computes nothing; before it is opened. And its tasks
+/* session_emulation.c: --task-times: the device computes nothing; before it is opened. And its tasks
  * take their times; before anything that takes times hangs on the executor. SS_ERR_UNSUPPORTED: it is
  * a real one. */
-enum ss_status ss_session_pretend(struct ss_session *s);
+enum ss_status ss_session_emulate(struct ss_session *s);
 enum ss_status ss_session_hook_times(struct ss_session *s);
 
 static inline enum ss_status ss_session_agree(struct ss_session *s, enum ss_status status,

@@ -4,7 +4,7 @@
 #endif
 #include "core/log.h"
 #include "kernels/cpu/cpu.h"
-#include "runtime/pretend.h"
+#include "runtime/timed_emulation.h"
 #include "sim/roofline.h"
 #include "train/model_file.h"
 #include "train/session.h"
@@ -133,12 +133,12 @@ void ss_session_unbind(struct ss_session *s)
 #endif
     if (s->exec)
         ss_exec_destroy(s->exec);
-    ss_pretend_close(s->pretend);
+    ss_timed_emulation_close(s->emulation);
     free(s->sample);
     ss_plan_destroy(s->plan);
     ss_graph_destroy(s->graph);
     s->exec = NULL;
-    s->pretend = NULL;
+    s->emulation = NULL;
     s->sample = NULL;
     s->plan = NULL;
     s->graph = NULL;
@@ -150,7 +150,8 @@ enum ss_status ss_session_check_collectives(struct ss_session *s)
         return SS_OK;
     char text[32];
     snprintf(text, sizeof text, "%016llx", (unsigned long long)ss_exec_layout_hash(s->exec));
-    SS_TRY(ss_comm_check_equal(s->comm, "parameter layout (processor kind, oneDNN version)", text));
+    SS_TRY(ss_comm_check_consistent(s->comm, "parameter layout (processor kind, oneDNN version)",
+                                    text));
 #ifdef HAVE_NCCL
     if (s->device.sums) {
         struct ss_nccl_options options = {.ctas = (int)s->options->nccl_ctas,

@@ -9,7 +9,7 @@
 #    include "config.h"
 #endif
 #include "core/log.h"
-#include "core/standard.h"
+#include "core/stdio_guard.h"
 #include "runtime/gpu_times.h"
 #include "train/journal.h"
 #include "train/session.h"
@@ -236,12 +236,12 @@ static void fit_line(const double *x, const double *t, int n, double *a, double 
 static enum ss_status choose(struct ss_session *s, const struct measures *m)
 {
     const struct ss_plan *p = s->plan;
-    const int put_off = (int)s->options->defer_weight_grads;
+    const int deferred = (int)s->options->defer_weight_grads;
     struct ss_bucket_costs costs = {.nblocks = m->nblocks,
                                     .forward_s = forward_of(m),
                                     .backward_s = backward_of(m),
                                     .weights_s = weights_of(m),
-                                    .put_off = put_off ? &put_off : NULL,
+                                    .deferred = deferred ? &deferred : NULL,
                                     .updates_last = p->options.loss_scaling || p->options.clipping,
                                     .updates_beside = s->device.sums,
                                     .no_overlap = s->options->no_overlap};
@@ -320,14 +320,14 @@ static void set_options(struct ss_session *s)
     o->first_bucket_mb = c->caps.first_mb;
     o->last_bucket_mb = c->caps.last_mb;
     o->bucket_order = *c->order ? c->order : NULL;
-    o->defer_weight_grads = c->put_off;
+    o->defer_weight_grads = c->deferred;
     if (ss_comm_rank(s->comm) != 0)
         return;
     printf("Buckets: the same again with --bucket-mb %s --first-bucket-mb %.6g --last-bucket-mb "
            "%.6g --defer-weight-grads %ld%s%s\n",
            s->bucket_mb, o->first_bucket_mb, o->last_bucket_mb, o->defer_weight_grads,
            o->bucket_order ? " --bucket-order " : "", o->bucket_order ? o->bucket_order : "");
-    ss_standard_flush();
+    ss_stdio_flush();
 }
 
 static void no_report(void *arg, uint64_t step, double lr, const struct ss_step_facts *facts)
@@ -395,6 +395,6 @@ void ss_session_log_buckets(const struct ss_session *s, struct ss_journal *journ
     if (c->buckets)
         ss_journal_event(journal, "buckets", "bucket_mb", 's', s->bucket_mb, "first_bucket_mb", 'f',
                          c->caps.first_mb, "last_bucket_mb", 'f', c->caps.last_mb, "bucket_order",
-                         's', c->order, "defer_weight_grads", 'i', (int64_t)c->put_off, "step_ms",
+                         's', c->order, "defer_weight_grads", 'i', (int64_t)c->deferred, "step_ms",
                          'f', 1e3 * c->step_s, "exposed_ms", 'f', 1e3 * c->exposed_s, NULL);
 }

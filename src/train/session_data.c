@@ -2,7 +2,7 @@
 #include "core/clock.h"
 #include "core/folder.h"
 #include "core/log.h"
-#include "core/standard.h"
+#include "core/stdio_guard.h"
 #include "data/pack.h"
 #include "train/checkpoint.h"
 #include "train/session.h"
@@ -38,7 +38,7 @@ static enum ss_status describe_data(struct ss_session *s, char path[PATH_ROOM], 
 }
 
 /* Without it, as ImageNet's. */
-static enum ss_status describe_pictures(struct ss_session *s)
+static enum ss_status describe_images(struct ss_session *s)
 {
     char path[PATH_ROOM];
     int found;
@@ -52,11 +52,11 @@ static enum ss_status describe_pictures(struct ss_session *s)
                        "give a checkpoint, or a model file (starstep plan --export writes one)",
                        s->options->init);
     if (ss_comm_rank(s->comm) == 0)
-        ss_note("no %s: pictures are prepared as ImageNet's", path);
+        ss_note("no %s: images are prepared as ImageNet's", path);
     return SS_OK;
 }
 
-/* What pictures are resized to for samples of `size`, as in training; 0 if nothing tells it. */
+/* What images are resized to for samples of `size`, as in training; 0 if nothing tells it. */
 static struct ss_size least_as_trained(const struct ss_session *s, struct ss_size size)
 {
     const struct ss_data_file *f = &s->data;
@@ -95,17 +95,17 @@ static enum ss_status normalise_as(const struct ss_session *s, struct ss_dataset
     return SS_OK;
 }
 
-static enum ss_status open_pictures(struct ss_session *s)
+static enum ss_status open_images(struct ss_session *s)
 {
-    SS_TRY(describe_pictures(s));
+    SS_TRY(describe_images(s));
     struct ss_dataset_options how = how_to_prepare(s);
     SS_TRY(choose_images(s->options, &how));
-    SS_TRY(ss_pictures_open(s->options->images, &how, &s->test));
+    SS_TRY(ss_images_open(s->options->images, &how, &s->test));
     s->test->classes = s->data.classes;
     return normalise_as(s, s->test);
 }
 
-/* What is evaluated has the labels, and pictures the resize, that the weights were trained with. */
+/* What is evaluated has the labels, and images the resize, that the weights were trained with. */
 static enum ss_status match_training(struct ss_session *s)
 {
     char path[PATH_ROOM];
@@ -129,7 +129,7 @@ static enum ss_status match_training(struct ss_session *s)
     return SS_OK;
 }
 
-/* A notebook leaves .ipynb_checkpoints, with pictures, among the classes. */
+/* A notebook leaves .ipynb_checkpoints, with images, among the classes. */
 static void warn_of_hidden(const struct ss_session *s)
 {
     for (int k = 0; k < s->train->classes && ss_comm_rank(s->comm) == 0; k++) {
@@ -148,11 +148,11 @@ enum ss_status ss_session_open_sets(struct ss_session *s, int training)
     struct ss_dataset_options how = {.size = o->image_size,
                                      .reduced = o->reduced_decode,
                                      .skip_corrupt = o->skip_corrupt,
-                                     .crop = (enum ss_picture_crop)o->crop,
+                                     .crop = (enum ss_image_crop)o->crop,
                                      .val_fraction = o->val_fraction,
                                      .val_seed = (uint64_t)o->val_seed};
     if (o->images)
-        return open_pictures(s);
+        return open_images(s);
     if (!o->data_dir)
         return ss_fail(SS_ERR_INVALID, "--data-dir is missing; name the folder with train.bin and "
                                        "test.bin, with train and val, or "
@@ -170,8 +170,8 @@ enum ss_status ss_session_open_sets(struct ss_session *s, int training)
     }
     if (o->cache && !ss_dataset_folder(s->test))
         return ss_fail(SS_ERR_INVALID,
-                       "--cache %s: %s holds no folders of pictures; leave the option out",
-                       o->cache, o->data_dir);
+                       "--cache %s: %s holds no folders of images; leave the option out", o->cache,
+                       o->data_dir);
     return SS_OK;
 }
 
@@ -217,9 +217,9 @@ static enum ss_status begin_pack(struct packing *p)
     const struct ss_train_options *o = p->s->options;
     p->begin = ss_seconds();
     SS_TRY(ss_pack_begin(p->path, ss_dataset_folder(p->d), 0, o->skip_corrupt, &p->builder));
-    printf("Packing %zu pictures of %s into %s%s%s\n", p->d->count, p->d->path, p->path,
+    printf("Packing %zu images of %s into %s%s%s\n", p->d->count, p->d->path, p->path,
            *p->why ? ": the pack there is " : "", p->why);
-    ss_standard_flush();
+    ss_stdio_flush();
     return SS_OK;
 }
 
@@ -238,7 +238,7 @@ static enum ss_status build_portion(struct packing *p)
         ss_pack_abort(p->builder);
     p->builder = NULL;
     if (status == SS_OK)
-        printf("Packed %zu pictures in %.1f s\n", p->d->count, ss_seconds() - p->begin);
+        printf("Packed %zu images in %.1f s\n", p->d->count, ss_seconds() - p->begin);
     return status;
 }
 

@@ -14,7 +14,7 @@ static const char *const places[] = {SS_CHECKPOINT_MODEL, "latest/" SS_CHECKPOIN
                                      "checkpoints/latest/" SS_CHECKPOINT_MODEL};
 enum { PLACES = sizeof places / sizeof *places };
 
-static enum ss_status look_into(const char *folder, struct ss_start_weights *found)
+static enum ss_status probe_folder(const char *folder, struct ss_start_weights *found)
 {
     for (int i = 0; i < PLACES; i++)
         if (ss_folder_has(folder, places[i]))
@@ -49,7 +49,7 @@ enum ss_status ss_start_weights_find(struct ss_train_options *o, struct ss_start
     if (stat(o->init, &info))
         return ss_fail(SS_ERR_IO, "--init %s: %s", o->init, strerror(errno));
     if (S_ISDIR(info.st_mode)) {
-        SS_TRY(look_into(o->init, found));
+        SS_TRY(probe_folder(o->init, found));
         o->init = found->weights;
     }
     SS_TRY(ss_safetensors_open(o->init, &st));

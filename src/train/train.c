@@ -125,7 +125,7 @@ static enum ss_status write_checkpoint(struct ss_loop *l, enum ss_checkpoint_kin
                                        int64_t number)
 {
     const struct ss_train_options *o = l->options;
-    SS_TRY(ss_session_check_claim(&l->session));
+    SS_TRY(ss_session_check_locks(&l->session));
     SS_TRY(ss_checkpoint_write(&l->session, &l->at, o->checkpoint_dir, kind, number, o->keep));
     /* Not before there is one in their place. */
     if (o->overwrite && !l->replaced)
@@ -222,7 +222,7 @@ static enum ss_status train_epoch(struct ss_loop *l, struct ss_sampler *sampler,
     const struct ss_train_options *o = l->options;
     ss_sampler_set_epoch(sampler, (uint32_t)l->at.epoch);
     *e = (struct ss_epoch){
-        .epoch = l->at.epoch + 1, .epochs = o->epochs, .feed = {ss_exec_feed(s->exec)}};
+        .epoch = l->at.epoch + 1, .epochs = o->epochs, .feed = {ss_exec_input_stats(s->exec)}};
     double first = ss_seconds(), begin = first;
     struct ss_exec_step step = {.dataset = s->train,
                                 .epoch = (uint32_t)l->at.epoch,
@@ -241,7 +241,7 @@ static enum ss_status train_epoch(struct ss_loop *l, struct ss_sampler *sampler,
     e->train_s = l->at.epoch_s;
     e->images = images_of(l, sampler, 0, l->at.batches);
     e->lr = ss_schedule_lr(&l->schedule, course(&l->at, sampler) - 1);
-    e->feed[1] = ss_exec_feed(s->exec);
+    e->feed[1] = ss_exec_input_stats(s->exec);
     ss_journal_end_progress(&l->journal);
     return SS_OK;
 }
@@ -282,11 +282,11 @@ static void compare_with_best(struct ss_loop *l, const struct ss_epoch *e)
     }
 }
 
-static enum ss_status tell(struct ss_loop *l, const struct ss_epoch *e)
+static enum ss_status notify(struct ss_loop *l, const struct ss_epoch *e)
 {
-    if (!l->told->epoch)
+    if (!l->callbacks->epoch)
         return SS_OK;
-    return ss_comm_any(l->session.comm, l->told->epoch(e, l->told->arg) != 0, &l->enough,
+    return ss_comm_any(l->session.comm, l->callbacks->epoch(e, l->callbacks->arg) != 0, &l->enough,
                        "whether to go on");
 }
 
@@ -306,7 +306,7 @@ static enum ss_status end_epoch(struct ss_loop *l, struct ss_epoch *e)
         if (l->tensorboard)
             ss_epoch_write_scalars(e, l->tensorboard);
     }
-    return tell(l, e);
+    return notify(l, e);
 }
 
 /* The epoch is over: the position is the begin of the next one. */
@@ -471,13 +471,14 @@ static int steps_ahead(const struct ss_train_options *o)
     return steps < 2 && o->slots > 1 ? 2 : steps;
 }
 
-enum ss_status ss_train_run(struct ss_train_options *options, const struct ss_train_told *told)
+enum ss_status ss_train_run(struct ss_train_options *options,
+                            const struct ss_train_callbacks *callbacks)
 {
     struct ss_loop *l = calloc(1, sizeof *l);
     if (!l)
         return ss_fail_memory("training loop", sizeof *l);
     l->options = options;
-    l->told = told;
+    l->callbacks = callbacks;
     l->ahead = steps_ahead(options);
     if (sem_init(&l->in_flight, 0, (unsigned)l->ahead)) {
         free(l);

@@ -278,8 +278,8 @@ static enum ss_status check_fixed(const struct ss_session *s, const char *path, 
     return SS_OK;
 }
 
-static void tell_changes(const char *path, const struct ss_training_notes *own,
-                         const struct ss_training_notes *m)
+static void report_changes(const char *path, const struct ss_training_notes *own,
+                           const struct ss_training_notes *m)
 {
     for (const struct ss_option *row = ss_train_rows; (row = next_noted(row)); row++) {
         const char *was = value_of(m, row->name), *is = value_of(own, row->name);
@@ -351,6 +351,6 @@ enum ss_status ss_training_notes_understand(const struct ss_session *s, const ch
         p->reached = 0;
     if (strcmp(value_of(m, "--best"), value_of(own, "--best")))
         p->best_epoch = 0;
-    tell_changes(path, own, m);
+    report_changes(path, own, m);
     return SS_OK;
 }

@@ -58,7 +58,7 @@ static void make_data(void)
             "--threads", "1", "--target-accuracy", "2", __VA_ARGS__, NULL                          \
     }
 
-static int says(const char *text)
+static int last_error_has(const char *text)
 {
     return strstr(ss_log_last_error(), text) != NULL;
 }
@@ -72,17 +72,17 @@ START_TEST(names)
     ss_log_set_quiet(1);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         ck_assert_int_eq(ss_model_add(bad[i], tiny, &w), SS_ERR_INVALID);
-        ck_assert(says("is no name for a model"));
+        ck_assert(last_error_has("is no name for a model"));
     }
     memset(too_long, 'a', SS_NAME_BYTES);
     too_long[SS_NAME_BYTES] = '\0';
     ck_assert_int_eq(ss_model_add(too_long, tiny, &w), SS_ERR_INVALID);
-    ck_assert(says("at most 95, not - or . at the beginning and not .json at the end"));
+    ck_assert(last_error_has("at most 95, not - or . at the beginning and not .json at the end"));
     ck_assert_int_eq(ss_model_add(too_long + 1, tiny, &w), SS_OK);
     ck_assert_int_eq(ss_model_add(NULL, tiny, &w), SS_ERR_INVALID);
     ck_assert_int_eq(ss_model_add("tiny", NULL, &w), SS_ERR_INVALID);
     ck_assert_int_eq(ss_model_add("resnet18", tiny, &w), SS_ERR_INVALID);
-    ck_assert(says("there is a model resnet18 already"));
+    ck_assert(last_error_has("there is a model resnet18 already"));
     ck_assert_int_eq(ss_model_add("tiny-2.0_b", tiny, &w), SS_OK);
     ck_assert_int_eq(ss_model_add("tiny-2.0_b", tiny, &w), SS_ERR_INVALID);
     ck_assert_int_eq(ss_model_add("tiny", tiny, &w), SS_OK);
@@ -99,15 +99,15 @@ START_TEST(mistaken_models)
     make_data();
     ck_assert_int_eq(ss_model_add("tiny", tiny, &w), SS_OK);
     ck_assert_int_eq(ss_train(OPTIONS("--epochs", "1"), NULL, NULL, NULL), SS_ERR_MISMATCH);
-    ck_assert(says("model tiny: it tells 99 classes apart, the data have 100"));
+    ck_assert(last_error_has("model tiny: it tells 99 classes apart, the data have 100"));
     w = (struct wish){.side = 16};
     ck_assert_int_eq(ss_train(OPTIONS("--epochs", "1"), NULL, NULL, NULL), SS_ERR_MISMATCH);
-    ck_assert(says("its input is (3,16,32), the images are (3,32,32)"));
+    ck_assert(last_error_has("its input is (3,16,32), the images are (3,32,32)"));
     w = (struct wish){.status = SS_ERR_UNSUPPORTED};
     ck_assert_int_eq(ss_train(OPTIONS("--epochs", "1"), NULL, NULL, NULL), SS_ERR_UNSUPPORTED);
     w = (struct wish){.outputs = -1};
     ck_assert_int_eq(ss_train(OPTIONS("--epochs", "1"), NULL, NULL, NULL), SS_ERR_SHAPE);
-    ck_assert(says("model tiny: "));
+    ck_assert(last_error_has("model tiny: "));
     remove_folder();
 }
 END_TEST
@@ -118,22 +118,22 @@ START_TEST(wrong_calls)
     struct ss_eval_result e = {.size = 0};
     make_data();
     ck_assert_int_eq(ss_train(NULL, NULL, NULL, &r), SS_ERR_INVALID);
-    ck_assert(says("--data-dir is missing"));
+    ck_assert(last_error_has("--data-dir is missing"));
     ck_assert_int_eq(ss_train(OPTIONS("--epoch", "1"), NULL, NULL, &r), SS_ERR_INVALID);
-    ck_assert(says("--epoch"));
+    ck_assert(last_error_has("--epoch"));
     ck_assert_int_eq(ss_train(OPTIONS("--epochs"), NULL, NULL, &r), SS_ERR_INVALID);
     ck_assert_int_eq(ss_train(OPTIONS("--epochs", "1"), NULL, NULL, &r), SS_ERR_INVALID);
-    ck_assert(says("unknown model \"tiny\""));
+    ck_assert(last_error_has("unknown model \"tiny\""));
     ck_assert_int_eq(ss_train(OPTIONS("--help"), NULL, NULL, &r), SS_ERR_INVALID);
     ck_assert_int_eq(r.steps, 7);
     r.size = 8;
     ck_assert_int_eq(ss_train(OPTIONS("--epochs", "1"), NULL, NULL, &r), SS_ERR_INVALID);
-    ck_assert(says("ss_train: its result's size is 8"));
+    ck_assert(last_error_has("ss_train: its result's size is 8"));
     r.size = SIZE_MAX / 2;
     ck_assert_int_eq(ss_train(OPTIONS("--epochs", "1"), NULL, NULL, &r), SS_ERR_INVALID);
-    ck_assert(says("ss_train: its result's size is 9223372036854775807"));
+    ck_assert(last_error_has("ss_train: its result's size is 9223372036854775807"));
     ck_assert_int_eq(ss_eval(OPTIONS("--init", runs), &e), SS_ERR_INVALID);
-    ck_assert(says("ss_eval: its result's size is 0"));
+    ck_assert(last_error_has("ss_eval: its result's size is 0"));
     remove_folder();
 }
 END_TEST
@@ -143,7 +143,7 @@ struct heard {
     struct ss_epoch_result last;
 };
 
-static int hear(const struct ss_epoch_result *e, void *user)
+static int on_epoch(const struct ss_epoch_result *e, void *user)
 {
     struct heard *h = user;
     ck_assert_uint_eq(e->size, sizeof *e);
@@ -169,7 +169,7 @@ START_TEST(several_runs)
         memset(&r[i], 1, sizeof r[i]);
         r[i].known.size = sizeof r[i];
         ck_assert_int_eq(ss_train(OPTIONS("--epochs", "5", "--checkpoint-dir", runs, "--overwrite"),
-                                  hear, &h, &r[i].known),
+                                  on_epoch, &h, &r[i].known),
                          SS_OK);
         ck_assert_int_eq(h.calls, 2);
         ck_assert_int_eq(h.last.epochs, 5);
@@ -195,7 +195,7 @@ START_TEST(several_runs)
 
     /* Validation that an epoch has not. */
     struct heard h = {.stop_at = 1};
-    ck_assert_int_eq(ss_train(OPTIONS("--epochs", "2", "--eval-every", "2"), hear, &h, NULL),
+    ck_assert_int_eq(ss_train(OPTIONS("--epochs", "2", "--eval-every", "2"), on_epoch, &h, NULL),
                      SS_OK);
     ck_assert(isnan(h.last.val_loss) && isnan(h.last.val_accuracy));
     remove_folder();
@@ -218,7 +218,7 @@ START_TEST(a_signal)
     ck_assert_int_eq(ss_model_add("tiny", tiny, &w), SS_OK);
     signal(SIGTERM, ours);
     signal(SIGINT, SIG_IGN);
-    ck_assert_int_eq(ss_train(OPTIONS("--epochs", "4", "--checkpoint-dir", runs), hear, &h, &r),
+    ck_assert_int_eq(ss_train(OPTIONS("--epochs", "4", "--checkpoint-dir", runs), on_epoch, &h, &r),
                      SS_ERR_INTERRUPTED);
     ck_assert_int_eq(h.calls, 2);
     ck_assert_int_eq(r.epochs, 0);
@@ -233,15 +233,15 @@ START_TEST(a_signal)
     ck_assert(now.sa_handler == SIG_DFL);
     h.signal_at = 0;
     ck_assert_int_eq(
-        ss_train(OPTIONS("--epochs", "4", "--checkpoint-dir", runs, "--resume", "auto"), hear, &h,
-                 &r),
+        ss_train(OPTIONS("--epochs", "4", "--checkpoint-dir", runs, "--resume", "auto"), on_epoch,
+                 &h, &r),
         SS_OK);
     ck_assert_int_eq(h.calls, 4);
     ck_assert(r.epochs == 4 && r.steps == 4 * STEPS);
     /* Nothing is left to train. */
     ck_assert_int_eq(
-        ss_train(OPTIONS("--epochs", "4", "--checkpoint-dir", runs, "--resume", "auto"), hear, &h,
-                 &r),
+        ss_train(OPTIONS("--epochs", "4", "--checkpoint-dir", runs, "--resume", "auto"), on_epoch,
+                 &h, &r),
         SS_OK);
     ck_assert(h.calls == 4 && r.steps == 0 && isnan(r.val_loss));
     remove_folder();

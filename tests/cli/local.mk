@@ -4,4 +4,4 @@ UNIT_TESTS += tests/cli/test_transcripts
 tests_cli_test_transcripts_SOURCES = tests/cli/test_transcripts.c tests/cli/commands.h
 tests_cli_test_transcripts_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_cli_test_transcripts_LDADD = $(TEST_LIBS)
-TESTS += tests/cli/test_guides.sh tests/cli/test_quickstart.sh tests/cli/test_standard_files.sh tests/cli/test_plan_lr.sh
+TESTS += tests/cli/test_guides.sh tests/cli/test_quickstart.sh tests/cli/test_stdio.sh tests/cli/test_plan_lr.sh

@@ -54,7 +54,7 @@ count=0
 while IFS=: read -r page option; do
     count=$((count + 1))
     option=${option/--without-/--with-}
-    grep -qE -e "$option([^a-z0-9-]|$)" "$work/manual" slurm/*.sh quickstart m4/*.m4 bench/* tools/* tests/*/*.py || fail "$page: there is no option $option"
+    grep -qE -e "$option([^a-z0-9-]|$)" "$work/manual" slurm/*.sh quickstart m4/*.m4 bench/* tools/* tests/*/*.py tests/*/*/*.py || fail "$page: there is no option $option"
 done < <(grep -oHE '`--[a-z][a-z0-9-]*' "${pages[@]}" | sed 's/`//' | grep -vE -- '--(bind-to|map-by|mca|oversubscribe)$' | sort -u)
 check "$count options" test $count -ge 40
 "$STARSTEP" info | sed -n 's/^layers: *//p' | tr -d ' ' | tr ',' '\n' | sort >"$work/kinds"

@@ -55,7 +55,7 @@ export STARSTEP_SITE=$work/site.conf PATH=$work/bin:$PATH
 cd "$work/here" || exit 99
 ln -s "$top_srcdir/slurm" slurm
 starts "small data" "$STARSTEP" data make cifar100 --out data --train 2048 --test 64
-starts "small pictures" "$STARSTEP" data make tinyimagenet --out tiny-imagenet-200 --classes 4 --train 1024 --val 16
+starts "small images" "$STARSTEP" data make tinyimagenet --out tiny-imagenet-200 --classes 4 --train 1024 --val 16
 
 # The blocks of that section as files
 awk '/^## /{on = $0 == "## Whole runs, side by side"}

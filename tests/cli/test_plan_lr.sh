@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# plan --lr-table: the rates that a run has, as a table, as JSON and as a picture.
+# plan --lr-table: the rates that a run has, as a table, as JSON and as an image.
 . "${srcdir:-.}/tests/common.sh"
 
 make_data 80 24
@@ -23,14 +23,14 @@ check "which is a step" grep -q '"steps_per_epoch": 6,' "$work/last"
 starts "table" "$STARSTEP" plan --lr-table --images 80 "${curve[@]}" --lr-svg "$work/lr.svg"
 check "a line of each epoch" test "$(wc -l <"$work/out")" -eq 5
 check "of its steps" grep -qE '^ +4 +16-18 +0\.0148[0-9]* +0\.00165[0-9]*$' "$work/out"
-check "a picture" grep -q '</svg>' "$work/lr.svg"
+check "an image" grep -q '</svg>' "$work/lr.svg"
 check "of the curve, a line between each two of 18 steps" test \
     "$(sed -n 's/^<path class="curve".* d="\(M[^"]*L[^"]*\)"\/>$/\1/p' "$work/lr.svg" | tr -cd L | wc -c)" -eq 17
 refused "too few images" '--images 8 do not fill one batch of 16' "$STARSTEP" plan --lr-table --images 8 "${curve[@]}"
-refused "a picture alone" '--lr-svg goes with --lr-table' "$STARSTEP" plan --lr-svg "$work/x.svg"
+refused "an image alone" '--lr-svg goes with --lr-table' "$STARSTEP" plan --lr-svg "$work/x.svg"
 refused "JSON alone" '--json goes with --roofline or --lr' "$STARSTEP" plan --json
 refused "two things" '--lr-table and --roofline exclude each other' "$STARSTEP" plan --lr-table --roofline h200
 refused "a schedule" '--schedule: "x" is not' "$STARSTEP" plan --lr-table --schedule x
 refused "no place" '--out /nowhere/x: cannot write' "$STARSTEP" plan --lr-table --out /nowhere/x
-refused "no place for the picture" '/nowhere/x.svg' "$STARSTEP" plan --lr-table --lr-svg /nowhere/x.svg
+refused "no place for the image" '/nowhere/x.svg' "$STARSTEP" plan --lr-table --lr-svg /nowhere/x.svg
 finish

@@ -87,7 +87,7 @@ static int sums(struct ss_comm *comm)
     }
     REQUIRE(ss_comm_any(comm, 0, &any, "any") == SS_OK && any == 0);
     REQUIRE(ss_comm_any(comm, rank == size - 1, &any, "any") == SS_OK && any == 1);
-    REQUIRE(ss_comm_check_equal(comm, "option --base-lr", "0.1") == SS_OK);
+    REQUIRE(ss_comm_check_consistent(comm, "option --base-lr", "0.1") == SS_OK);
     REQUIRE(ss_comm_verify(comm, SS_DTYPE_F32, sizes, NSIZES) == SS_OK);
     double two[2] = {1, rank};
     REQUIRE(ss_comm_allreduce_f64(comm, two, 2, "metrics") == SS_OK);
@@ -137,7 +137,7 @@ static int bits(struct ss_comm *comm)
             hash = ss_mix64(hash, word);
         }
         snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
-        REQUIRE(ss_comm_check_equal(comm, "bits of the sum", text) == SS_OK);
+        REQUIRE(ss_comm_check_consistent(comm, "bits of the sum", text) == SS_OK);
         if (ss_comm_rank(comm) == 0)
             printf("%zu %s\n", n, text);
         free(f);
@@ -289,9 +289,9 @@ static int steps(struct ss_comm *comm, const char *mode, int bad)
 /* Every value differs on rank `bad` only. */
 static int mismatch(struct ss_comm *comm, int bad)
 {
-    REQUIRE(ss_comm_check_equal(comm, "--epochs", "90") == SS_OK);
+    REQUIRE(ss_comm_check_consistent(comm, "--epochs", "90") == SS_OK);
     const char *value = ss_comm_rank(comm) == bad ? "0.01" : "0.1";
-    enum ss_status status = ss_comm_check_equal(comm, "option --base-lr", value);
+    enum ss_status status = ss_comm_check_consistent(comm, "option --base-lr", value);
     return status == SS_ERR_MISMATCH ? 3 : EXIT_FAILURE;
 }
 
@@ -372,7 +372,7 @@ int main(int argc, char **argv)
         sleep(20); /* the others wait in MPI_Init */
     if (strcmp(mode, "again") == 0)
         return again(&config, 1);
-    lack_memory(me, bad);
+    limit_memory(me, bad);
     if (ss_comm_open(&config, &comm) != SS_OK)
         return EXIT_FAILURE;
     if (strcmp(mode, "sums") == 0)

@@ -116,7 +116,7 @@ static int collectives(struct ss_comm *comm)
     }
     REQUIRE(ss_comm_any(comm, 0, &any, "any") == SS_OK && any == 0);
     REQUIRE(ss_comm_any(comm, rank == size - 1, &any, "any") == SS_OK && any == 1);
-    REQUIRE(ss_comm_check_equal(comm, "option --base-lr", "0.1") == SS_OK);
+    REQUIRE(ss_comm_check_consistent(comm, "option --base-lr", "0.1") == SS_OK);
     REQUIRE(ss_comm_barrier(comm, "barrier") == SS_OK);
     ss_comm_get_totals(comm, &totals);
     REQUIRE(totals.collectives > 20 && totals.bytes > 1000000 && totals.busy_ns > 0);
@@ -150,7 +150,7 @@ static int bits(struct ss_comm *comm)
         }
     }
     snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
-    REQUIRE(ss_comm_check_equal(comm, "bits of the sum", text) == SS_OK);
+    REQUIRE(ss_comm_check_consistent(comm, "bits of the sum", text) == SS_OK);
     if (ss_comm_rank(comm) == 0)
         printf("%s\n", text);
     return EXIT_SUCCESS;
@@ -367,7 +367,7 @@ static int second(struct ss_comm *comm)
 static int mismatch(struct ss_comm *comm, int bad)
 {
     const char *value = ss_comm_rank(comm) == bad ? "0.01" : "0.1";
-    enum ss_status status = ss_comm_check_equal(comm, "option --base-lr", value);
+    enum ss_status status = ss_comm_check_consistent(comm, "option --base-lr", value);
     return status == SS_ERR_MISMATCH ? 3 : EXIT_FAILURE;
 }
 
@@ -383,7 +383,7 @@ int main(int argc, char **argv)
     struct ss_comm *comm;
     if (strcmp(mode, "again") == 0)
         return again(&config, 0);
-    lack_memory(getenv("RANK"), bad);
+    limit_memory(getenv("RANK"), bad);
     if (ss_comm_open(&config, &comm) != SS_OK)
         return EXIT_FAILURE;
     if (strcmp(mode, "name") == 0) {

@@ -4,7 +4,7 @@
  *     comm_wire_ranks sums        against double precision, and equal bits; prints hashes
  *     comm_wire_ranks checked     the start-up check, of data that arrive unharmed
  *     comm_wire_ranks MODE        a bit flips on the way: "share" and "sum" in the two halves of
- *                                 comm_mpi_sum.c's own all-reduce, "mpi" in MPI's: it is noticed
+ *                                 mpi_all_reduce.c's own all-reduce, "mpi" in MPI's: it is noticed
  *     comm_wire_ranks bench       milliseconds of a sum in each format
  * Exit code 0 when everything held. */
 #ifdef HAVE_CONFIG_H
@@ -87,7 +87,7 @@ static double smallest_half(enum ss_dtype t)
     return t == SS_DTYPE_F16 ? 0x1p-25 : 0x1p-134;
 }
 
-/* Which way comm_mpi_sum.c chooses. */
+/* Which way mpi_all_reduce.c chooses. */
 static int by_mpi(const struct ss_comm *comm, size_t n)
 {
     const int size = ss_comm_size(comm);
@@ -132,7 +132,7 @@ static int check_sum(struct ss_comm *comm, const float *got, size_t n, int which
     return EXIT_SUCCESS;
 }
 
-/* comm_mpi_sum.c's own all-reduce, to the bit: all numbers rounded, added in the order of ranks. */
+/* mpi_all_reduce.c's own all-reduce, to the bit: all numbers rounded, added in the order of ranks. */
 static int check_exact(struct ss_comm *comm, const float *got, size_t n, int which, enum ss_dtype t)
 {
     const int size = ss_comm_size(comm);
@@ -163,7 +163,7 @@ static int check_bits(struct ss_comm *comm, const float *x, size_t n, enum ss_dt
         hash = ss_mix64(hash, word);
     }
     snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
-    REQUIRE(ss_comm_check_equal(comm, "bits of the sum", text) == SS_OK);
+    REQUIRE(ss_comm_check_consistent(comm, "bits of the sum", text) == SS_OK);
     if (ss_comm_rank(comm) == 0)
         printf("%s %zu %s\n", ss_dtype_name(t), n, text);
     return EXIT_SUCCESS;

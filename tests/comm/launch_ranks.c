@@ -4,7 +4,7 @@
  *
  * env: print this rank's place, files and group; exe: print where the program and its libraries
  * are; exit CODE RANK: that rank ends with CODE, the others stay; meet: open the communicator and
- * beat until a signal stops one of them, as training does: the first one asks, the second one ends.
+ * heartbeat until a signal stops one of them, as training does: the first one asks, the second one ends.
  * Each rank leaves its number in $WORK/pid.RANK; while $WORK/hold is there, rank 1
  * does not begin. */
 #ifdef HAVE_CONFIG_H

@@ -5,16 +5,16 @@
 
 #include "comm/comm.h"
 #include "tests/comm/ranks_common.h"
-#include "tests/faults/kept.h"
+#include "tests/meta/faults/leak_counter.h"
 
 #include <stdio.h>
 
 /* LACKS_MEMORY (environment): which allocation from here on fails, if this rank, whose number is `me`, is the bad one. */
-static inline void lack_memory(const char *me, int bad)
+static inline void limit_memory(const char *me, int bad)
 {
     const char *at = getenv("LACKS_MEMORY");
     if (at && me && atoi(me) == bad)
-        kept_fail(atol(at));
+        leak_counter_fail(atol(at));
 }
 
 /* One communicator, and sums on it: of a bucket where the backend has them (gradients), and of metrics. */
@@ -46,19 +46,19 @@ static inline int again(const struct ss_comm_config *config, int gradients)
         FIRST = 2, /* behind this one, libraries have all files that they keep */
         LAST = 5
     };
-    const long blocks = kept_blocks();
+    const long blocks = leak_counter_blocks();
     int files = 0, threads = 0;
     ss_comm_stay();
     for (int k = 1; k <= LAST; k++) {
         REQUIRE(again_once(config, gradients) == EXIT_SUCCESS);
         if (k == FIRST) {
-            files = kept_files();
-            threads = kept_threads();
+            files = leak_counter_files();
+            threads = leak_counter_threads();
         }
     }
-    REQUIRE(kept_blocks() == blocks);
-    REQUIRE(kept_files() == files);
-    REQUIRE(kept_threads() == threads);
+    REQUIRE(leak_counter_blocks() == blocks);
+    REQUIRE(leak_counter_files() == files);
+    REQUIRE(leak_counter_threads() == threads);
     return EXIT_SUCCESS;
 }
 

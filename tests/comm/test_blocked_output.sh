@@ -6,7 +6,7 @@
 tcp_ranks=${COMM_TCP_RANKS:-./tests/comm/comm_tcp_ranks}
 launch_ranks=${LAUNCH_RANKS:-./tests/comm/launch_ranks}
 timeout=4
-margin=15 # as in test_rank_loss.sh: a beat, patience with rank 0, MPI_Abort, a busy machine
+margin=15 # as in test_rank_loss.sh: a heartbeat, patience with rank 0, MPI_Abort, a busy machine
 export STARSTEP_SECRET='a secret for this test'
 
 mkfifo "$work/full" || exit 99

@@ -4,7 +4,7 @@
 #    include "config.h"
 #endif
 #include "comm/comm_local.h"
-#include "comm/comm_tcp_door.h"
+#include "comm/tcp_handshake.h"
 #include "core/log.h"
 #include "tests/environment.h"
 #include "tests/run_suite.h"
@@ -157,7 +157,7 @@ END_TEST
 /* --- What rank 0 accepts as its socket */
 
 static struct ss_comm_env env;
-static struct ss_door door;
+static struct ss_handshake handshake;
 
 static int loopback(int type, int listening, int *port)
 {
@@ -177,11 +177,11 @@ static void refused(int fd, const char *message)
 {
     int flags = fcntl(fd, F_GETFL);
     env.listener = fd;
-    door = (struct ss_door){.env = &env, .listener = -1};
-    ck_assert_int_eq(ss_door_listen(&door), SS_ERR_INVALID);
+    handshake = (struct ss_handshake){.env = &env, .listener = -1};
+    ck_assert_int_eq(ss_handshake_listen(&handshake), SS_ERR_INVALID);
     ck_assert_msg(strstr(ss_log_last_error(), message), "%s", ss_log_last_error());
     ck_assert_msg(strstr(ss_log_last_error(), "STARSTEP_LISTEN_FD is "), "%s", ss_log_last_error());
-    ck_assert_int_eq(door.listener, -1);
+    ck_assert_int_eq(handshake.listener, -1);
     ck_assert_int_eq(fcntl(fd, F_GETFL), flags);
 }
 
@@ -214,11 +214,11 @@ START_TEST(adopted)
     env.nports = 2;
     env.ports[0] = 1;
     env.listener = loopback(SOCK_STREAM, 1, &env.ports[1]);
-    door = (struct ss_door){.env = &env, .listener = -1};
-    ck_assert_msg(ss_door_listen(&door) == SS_OK, "%s", ss_log_last_error());
-    ck_assert_int_eq(door.listener, env.listener);
-    ck_assert_int_eq(fcntl(door.listener, F_GETFD), FD_CLOEXEC);
-    ck_assert(fcntl(door.listener, F_GETFL) & O_NONBLOCK);
+    handshake = (struct ss_handshake){.env = &env, .listener = -1};
+    ck_assert_msg(ss_handshake_listen(&handshake) == SS_OK, "%s", ss_log_last_error());
+    ck_assert_int_eq(handshake.listener, env.listener);
+    ck_assert_int_eq(fcntl(handshake.listener, F_GETFD), FD_CLOEXEC);
+    ck_assert(fcntl(handshake.listener, F_GETFL) & O_NONBLOCK);
 }
 END_TEST
 

@@ -2,9 +2,9 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
-#include "comm/comm_guard.h"
-#include "comm/comm_neighbour.h"
-#include "comm/comm_siblings.h"
+#include "comm/call_timeout.h"
+#include "comm/peer_death.h"
+#include "comm/stopped_ranks.h"
 #include "core/log.h"
 #include "tests/run_suite.h"
 
@@ -26,15 +26,15 @@ static void quiet(void)
 }
 
 /* A process that plays the next rank: sends its card and waits for its end. */
-static pid_t start_next_rank(struct ss_neighbour_card *card)
+static pid_t start_next_rank(struct ss_peer_death_card *card)
 {
     int ends[2];
     ck_assert_int_eq(pipe(ends), 0);
     pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
-        struct ss_neighbour own;
-        ss_neighbour_describe(&own, 5, 0, card);
+        struct ss_peer_death own;
+        ss_peer_death_describe(&own, 5, 0, card);
         if (write(ends[1], card, sizeof *card) != sizeof *card)
             _exit(1);
         for (;;)
@@ -46,7 +46,7 @@ static pid_t start_next_rank(struct ss_neighbour_card *card)
     return pid;
 }
 
-static int died_within(struct ss_neighbour *n, int ms)
+static int died_within(struct ss_peer_death *n, int ms)
 {
     struct pollfd fd = {.fd = n->fd, .events = POLLIN};
     ck_assert_int_ge(n->fd, 0);
@@ -56,9 +56,9 @@ static int died_within(struct ss_neighbour *n, int ms)
 /* 0: it dies; 1: it dies after the end has begun; 2 to 5: it is not to be watched. */
 START_TEST(neighbour)
 {
-    struct ss_neighbour n;
-    struct ss_neighbour_card own, next;
-    ss_neighbour_describe(&n, 4, 1, &own);
+    struct ss_peer_death n;
+    struct ss_peer_death_card own, next;
+    ss_peer_death_describe(&n, 4, 1, &own);
     pid_t pid = start_next_rank(&next);
     ck_assert_int_eq(next.pid, pid);
     ck_assert_uint_ne(next.since, 0);
@@ -66,29 +66,29 @@ START_TEST(neighbour)
     next.space_no += _i == 3;
     next.since += _i == 4; /* the number is another process's by now */
     own.board = _i == 5 ? -1 : own.board;
-    ss_neighbour_open(&n, &own, &own, &next);
+    ss_peer_death_open(&n, &own, &own, &next);
     ck_assert_int_eq(n.rank, 5);
     int watched = n.fd >= 0;
     if (_i == 0 && !watched)
         puts("not tested: this kernel has no pidfd_open");
     ck_assert(_i < 2 || !watched);
-    ck_assert_int_eq(ss_neighbour_died(&n), 0);
-    ck_assert_int_eq(ss_neighbour_ended(&n), 0);
+    ck_assert_int_eq(ss_peer_death_happened(&n), 0);
+    ck_assert_int_eq(ss_peer_death_ended(&n), 0);
     if (watched)
         ck_assert_int_eq(died_within(&n, 0), 0);
     if (_i == 1)
-        ss_neighbour_end(&n);
+        ss_peer_death_end(&n);
     kill(pid, SIGKILL); /* not waited for yet: a dead process that its parent has not noticed */
     if (watched) {
         ck_assert_int_eq(died_within(&n, 30000), 1);
-        ck_assert_int_eq(ss_neighbour_died(&n), _i == 0);
-        ck_assert_int_eq(ss_neighbour_ended(&n), 1);
+        ck_assert_int_eq(ss_peer_death_happened(&n), _i == 0);
+        ck_assert_int_eq(ss_peer_death_ended(&n), 1);
         ck_assert_int_eq(n.fd, -1); /* no second report */
     }
-    ck_assert_int_eq(ss_neighbour_died(&n), 0);
+    ck_assert_int_eq(ss_peer_death_happened(&n), 0);
     waitpid(pid, NULL, 0);
-    ss_neighbour_close(&n);
-    ck_assert_int_eq(ss_neighbour_ended(&n), 0);
+    ss_peer_death_close(&n);
+    ck_assert_int_eq(ss_peer_death_ended(&n), 0);
 }
 END_TEST
 
@@ -131,26 +131,26 @@ START_TEST(siblings)
     snprintf(one, sizeof one, "; rank 7 (%.40s), which is stopped (process %ld)", host, (long)pid);
     snprintf(other, sizeof other, "; rank 7 (%.40s), which is stopped (process %ld)", host,
              (long)second);
-    ss_siblings_describe(text, sizeof text);
+    ss_stopped_ranks_describe(text, sizeof text);
     snprintf(both, sizeof both, "%s%s", pid < second ? one : other, pid < second ? other : one);
     ck_assert_str_eq(text, both);
     kill(second, SIGKILL);
     waitpid(second, NULL, 0);
-    ss_siblings_describe(text, sizeof text);
+    ss_stopped_ranks_describe(text, sizeof text);
     ck_assert_str_eq(text, one);
     for (size_t room = 1; room < 20; room++) {
         memset(text, '#', sizeof text);
-        ss_siblings_describe(text, room);
+        ss_stopped_ranks_describe(text, room);
         ck_assert_uint_lt(strlen(text), room);
         ck_assert_int_eq(text[room], '#');
     }
     setenv("PMIX_NAMESPACE", "job.", 1);
-    ss_siblings_describe(text, sizeof text);
+    ss_stopped_ranks_describe(text, sizeof text);
     ck_assert_str_eq(text, "");
     setenv("PMIX_NAMESPACE", job, 1);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
-    ss_siblings_describe(text, sizeof text);
+    ss_stopped_ranks_describe(text, sizeof text);
     ck_assert_str_eq(text, "");
 }
 END_TEST
@@ -158,12 +158,12 @@ END_TEST
 /* What is cleared, or set again in time, does not fire. */
 START_TEST(guard_cleared)
 {
-    ck_assert_int_eq(ss_guard_start(), SS_OK);
-    ss_guard_set(0.5, "not this");
-    ss_guard_clear();
+    ck_assert_int_eq(ss_call_timeout_start(), SS_OK);
+    ss_call_timeout_set(0.5, "not this");
+    ss_call_timeout_clear();
     nap_ms(1500);
-    ss_guard_set(0.5, "not this");
-    ss_guard_set(60, "not this");
+    ss_call_timeout_set(0.5, "not this");
+    ss_call_timeout_set(60, "not this");
     nap_ms(1500);
 }
 END_TEST
@@ -171,19 +171,19 @@ END_TEST
 /* Ends with exit code 1. The last word cannot be taken back, also not by a thread that is still at work. */
 START_TEST(guard)
 {
-    ck_assert_int_eq(ss_guard_start(), SS_OK);
+    ck_assert_int_eq(ss_call_timeout_start(), SS_OK);
     if (_i == 0)
-        ss_guard_set(0.5, "the end");
+        ss_call_timeout_set(0.5, "the end");
     else
-        ss_guard_set_last(0.5, "the end");
+        ss_call_timeout_set_final(0.5, "the end");
     for (int i = 0; i < 100; i++) {
         if (_i == 1)
-            ss_guard_set(60, "not this");
+            ss_call_timeout_set(60, "not this");
         if (_i == 2)
-            ss_guard_clear();
+            ss_call_timeout_clear();
         nap_ms(100);
     }
-    ss_guard_clear();
+    ss_call_timeout_clear();
     exit(0);
 }
 END_TEST
@@ -221,7 +221,7 @@ static void end_with_blocked_output(int blocked, int messages)
 {
     pthread_t thread;
     ss_log_set_quiet(0);
-    if (ss_guard_start() != SS_OK)
+    if (ss_call_timeout_start() != SS_OK)
         _exit(2);
     if (blocked == 1)
         dup2(messages, STDOUT_FILENO);
@@ -236,7 +236,7 @@ static void end_with_blocked_output(int blocked, int messages)
     if (blocked != 0 && pthread_create(&thread, NULL, warn, NULL))
         _exit(2);
     nap_ms(200);
-    ss_guard_set(0.5, "the end");
+    ss_call_timeout_set(0.5, "the end");
     for (;;)
         nap_ms(1000);
 }

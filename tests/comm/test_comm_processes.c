@@ -9,7 +9,7 @@
 #endif
 #include "tests/data_common.h"
 #include "tests/environment.h"
-#include "tests/faults/kept.h"
+#include "tests/meta/faults/leak_counter.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -70,7 +70,7 @@ static const struct {
      "waited [0-9.]* s for rank 0 \\(.*\\), which answers but has not started it", ""},
     {1, 3, "abort 5 1", "^[1-9][0-9]*\n$", "rank 1\\] disk full", ""},
     {1, 3, "memory 20 1", "^[1-9][0-9]*\n$", "rank 1\\] .*memory.*figures", ""},
-#ifndef KEPT_NOTHING
+#ifndef LEAK_COUNTER_NOTHING
 #    define LACKS(timeout, rank, at, what)                                                         \
         {                                                                                          \
             0, 2, "steps " timeout " " rank, "^0: 1\n1: 1\n$",                                     \

@@ -256,7 +256,7 @@ check "two jobs on the same ports: the second ends" wait_until ended b0 b1 b2 b3
 as=a3 step_rank 3 4 7 name 20
 check "two jobs on the same ports: in time" finish 30
 check "two jobs on the same ports" codes 0 a0 a1 a2 a3 b0 b1 b2 b3
-check "the second job is heard at the first one's door" \
+check "the second job is heard at the first one's handshake" \
     grep -q 'refused a connection from 127.0.0.1 port [0-9]*: its secret is another one' "$work/a0.err"
 
 # alone WHAT PATTERN VARIABLE=VALUE...: one process is refused, in one line
@@ -280,7 +280,7 @@ alone "no secret" 'export STARSTEP_SECRET=' -u STARSTEP_SECRET $complete
 alone "short secret" 'STARSTEP_SECRET has 5 characters' STARSTEP_SECRET=short $complete
 check "the secret is not shown" [ -z "$(grep short "$work/one.err")" ]
 
-# --- Strangers at the door. Patience for one of them is half the timeout.
+# --- Strangers at the handshake. Patience for one of them is half the timeout.
 begin
 rank 0 3 collectives 8
 strangers="silent half gone dribble garbage protocol version outside node replay"
@@ -288,7 +288,7 @@ for mode in $strangers; do
     start $mode env RANK=1 WORLD_SIZE=3 LOCAL_RANK=1 LOCAL_WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 \
         MASTER_PORT="$port" "$stranger" $mode "$port"
 done
-# A rank that comes now is not held up by those that are still at the door.
+# A rank that comes now is not held up by those that are still at the handshake.
 rank 1 3 collectives 8
 as=larger RANKS_PER_NODE=4 rank 2 4 collectives 8
 STARSTEP_SECRET='another secret, just as long' as=secret rank 2 3 collectives 8

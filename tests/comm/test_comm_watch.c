@@ -1,4 +1,4 @@
-/* test_comm_watch.c: the watchdog's decisions on made-up beats. */
+/* test_comm_watch.c: the watchdog's decisions on made-up heartbeats. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -16,8 +16,8 @@ static char text[512];
 static void healthy(void)
 {
     for (int r = 0; r < 4; r++) {
-        ranks[r] =
-            (struct ss_watch_rank){.beat = {.started = 8, .step = 12, .bucket = 2}, .heard_s = 100};
+        ranks[r] = (struct ss_watch_rank){.heartbeat = {.started = 8, .step = 12, .bucket = 2},
+                                          .heard_s = 100};
         ranks[r].host[0] = (char)('a' + r);
     }
 }
@@ -32,8 +32,8 @@ START_TEST(watch_nothing)
 {
     healthy();
     ck_assert_int_eq(verdict(100.4), 0);
-    ranks[1].beat.waiting_seq = 8;
-    ranks[1].beat.waited_s = 29;
+    ranks[1].heartbeat.waiting_seq = 8;
+    ranks[1].heartbeat.waited_s = 29;
     ck_assert_int_eq(verdict(100.4), 0);
     ck_assert_int_eq(verdict(129), 0); /* silent, but not for 30 s */
 }
@@ -42,14 +42,14 @@ END_TEST
 START_TEST(watch_silent)
 {
     healthy();
-    ranks[0].beat.waiting_seq = 8;
-    ranks[0].beat.waited_s = 30.1;
+    ranks[0].heartbeat.waiting_seq = 8;
+    ranks[0].heartbeat.waited_s = 30.1;
     ranks[1].heard_s = ranks[2].heard_s = 130;
     ck_assert_int_eq(verdict(130.4), 1);
     ck_assert_str_eq(text, "step 12, bucket 2: waited 30.1 s for rank 3 (d), whose last sign of "
                            "life was 30.4 s ago; ending all ranks");
     /* Nobody waits in a collective. */
-    ranks[0].beat.waiting_seq = 0;
+    ranks[0].heartbeat.waiting_seq = 0;
     ck_assert_int_eq(verdict(130.4), 1);
     ck_assert_str_eq(text, "waited for rank 3 (d), whose last sign of life was 30.4 s ago; ending "
                            "all ranks");
@@ -59,28 +59,28 @@ END_TEST
 START_TEST(watch_behind)
 {
     healthy();
-    ranks[1].beat.waiting_seq = 8;
-    ranks[1].beat.waited_s = 30.2;
-    ranks[2].beat.started = 7;
-    ranks[2].beat.bucket = 1;
+    ranks[1].heartbeat.waiting_seq = 8;
+    ranks[1].heartbeat.waited_s = 30.2;
+    ranks[2].heartbeat.started = 7;
+    ranks[2].heartbeat.bucket = 1;
     ck_assert_int_eq(verdict(100.4), 1);
     ck_assert_str_eq(text, "step 12, bucket 2: rank 1 waited 30.2 s for rank 2 (c), which answers "
                            "but has not started it (it is past step 12, bucket 1); ending all "
                            "ranks");
     /* A blocking call is named by what it is; the rank waited for may be rank 0 itself. */
-    strcpy(ranks[1].beat.what, "metrics");
-    ranks[1].beat.step = 0;
-    ranks[2].beat.started = 8;
-    ranks[0].beat.started = 0;
+    strcpy(ranks[1].heartbeat.what, "metrics");
+    ranks[1].heartbeat.step = 0;
+    ranks[2].heartbeat.started = 8;
+    ranks[0].heartbeat.started = 0;
     ck_assert_int_eq(verdict(100.4), 1);
     ck_assert_str_eq(text,
                      "metrics: rank 1 waited 30.2 s for rank 0 (a), which answers but has not "
                      "started it; ending all ranks");
-    strcpy(ranks[2].beat.what, "evaluation");
-    ranks[2].beat.step = 0;
-    ranks[2].beat.started = 7;
-    ranks[2].beat.waiting_seq = 7;
-    ranks[0].beat.started = 8;
+    strcpy(ranks[2].heartbeat.what, "evaluation");
+    ranks[2].heartbeat.step = 0;
+    ranks[2].heartbeat.started = 7;
+    ranks[2].heartbeat.waiting_seq = 7;
+    ranks[0].heartbeat.started = 8;
     ck_assert_int_eq(verdict(100.4), 1);
     ck_assert_ptr_nonnull(strstr(text, "has not started it (it is at evaluation); ending"));
     /* A rank that is behind because it waits itself is not to blame for what another one does. */
@@ -89,10 +89,10 @@ START_TEST(watch_behind)
     ck_assert_ptr_nonnull(strstr(text, "waited 30.2 s for rank 3 (d), whose last sign of life was "
                                        "10.4 s ago; ending"));
     healthy();
-    ranks[0].beat.waiting_seq = 8;
-    ranks[0].beat.waited_s = 31;
+    ranks[0].heartbeat.waiting_seq = 8;
+    ranks[0].heartbeat.waited_s = 31;
     for (int r = 1; r < 4; r++)
-        ranks[r].beat.waiting_seq = 8;
+        ranks[r].heartbeat.waiting_seq = 8;
     ck_assert_int_eq(verdict(100.4), 1);
     ck_assert_str_eq(text, "step 12, bucket 2: waited 31.0 s for a collective that every rank has "
                            "started and none has ended: rank 0 (a), rank 1 (b), rank 2 (c), rank 3 "
@@ -105,19 +105,19 @@ START_TEST(watch_not_reached)
 {
     healthy();
     for (int r = 0; r < 4; r++) {
-        ranks[r].beat.waiting_seq = 8;
-        ranks[r].beat.waited_s = 30.1;
+        ranks[r].heartbeat.waiting_seq = 8;
+        ranks[r].heartbeat.waited_s = 30.1;
     }
-    ranks[2].beat.not_reached = 1;
+    ranks[2].heartbeat.not_reached = 1;
     ck_assert_int_eq(verdict(100.4), 1);
     ck_assert_str_eq(text, "step 12, bucket 2: waited 30.1 s for rank 2 (c), whose GPU has not "
                            "reached it; ending all ranks");
-    ranks[0].beat.not_reached = 1;
+    ranks[0].heartbeat.not_reached = 1;
     ck_assert_int_eq(verdict(100.4), 1);
     ck_assert_ptr_nonnull(strstr(text, "for rank 0 (a), whose GPU has not reached it; rank 2 (c)"));
     /* It is at the head of the line on rank 2 only: of the others' collective that says nothing. */
-    ranks[0].beat.not_reached = 0;
-    ranks[2].beat.waiting_seq = 9;
+    ranks[0].heartbeat.not_reached = 0;
+    ranks[2].heartbeat.waiting_seq = 9;
     ck_assert_int_eq(verdict(100.4), 1);
     ck_assert_ptr_null(strstr(text, "GPU"));
     ck_assert_ptr_nonnull(strstr(text, "and rank 2 (c) has ended, but not rank 0 (a), rank 1"));
@@ -128,22 +128,22 @@ END_TEST
 START_TEST(watch_ended_elsewhere)
 {
     healthy();
-    ranks[1].beat.waiting_seq = ranks[2].beat.waiting_seq = 8;
-    ranks[1].beat.waited_s = ranks[2].beat.waited_s = 30.1;
+    ranks[1].heartbeat.waiting_seq = ranks[2].heartbeat.waiting_seq = 8;
+    ranks[1].heartbeat.waited_s = ranks[2].heartbeat.waited_s = 30.1;
     ck_assert_int_eq(verdict(100.4), 1);
     ck_assert_str_eq(text,
                      "step 12, bucket 2: rank 1 waited 30.1 s for a collective that every "
                      "rank has started and rank 0 (a), rank 3 (d) have ended, but not rank 1 "
                      "(b), rank 2 (c); the network or its library is stuck; ending all ranks");
     /* The next one, which rank 0 has begun to wait in, waits for those. */
-    ranks[0].beat.waiting_seq = ranks[0].beat.started = ranks[1].beat.started = 9;
-    ranks[2].beat.started = ranks[3].beat.started = 9;
-    ranks[0].beat.waited_s = 30.05;
+    ranks[0].heartbeat.waiting_seq = ranks[0].heartbeat.started = ranks[1].heartbeat.started = 9;
+    ranks[2].heartbeat.started = ranks[3].heartbeat.started = 9;
+    ranks[0].heartbeat.waited_s = 30.05;
     ck_assert_int_eq(verdict(100.4), 1);
     ck_assert_ptr_nonnull(strstr(text, "rank 1 waited 30.1 s for a collective that every rank has "
                                        "started and rank 0 (a), rank 3 (d) have ended"));
     /* A rank that is behind is the reason. */
-    ranks[3].beat.started = 7;
+    ranks[3].heartbeat.started = 7;
     ck_assert_int_eq(verdict(100.4), 1);
     ck_assert_ptr_nonnull(strstr(text, "for rank 3 (d), which answers but has not started it"));
     ck_assert_ptr_null(strstr(text, "ended"));
@@ -155,13 +155,13 @@ START_TEST(watch_missing)
 {
     healthy();
     for (int r = 0; r < 4; r++) {
-        ranks[r].beat.waiting_seq = 8;
-        ranks[r].beat.waited_s = 30.1;
-        ranks[r].beat.half = 2;
-        ranks[r].beat.missing = 1;
+        ranks[r].heartbeat.waiting_seq = 8;
+        ranks[r].heartbeat.waited_s = 30.1;
+        ranks[r].heartbeat.half = 2;
+        ranks[r].heartbeat.missing = 1;
     }
-    ranks[1].beat.half = ranks[3].beat.half = 1;
-    ranks[1].beat.missing = 3;
+    ranks[1].heartbeat.half = ranks[3].heartbeat.half = 1;
+    ranks[1].heartbeat.missing = 3;
     ck_assert_int_eq(verdict(100.4), 1);
     ck_assert_str_eq(text,
                      "step 12, bucket 2: waited 30.1 s for a collective that every rank has "
@@ -169,11 +169,11 @@ START_TEST(watch_missing)
                      "not received data of rank 1 (b); the network or its library is stuck; "
                      "ending all ranks");
     /* Ranks that are in another collective say nothing about this one, nor does nonsense. */
-    ranks[1].beat.waiting_seq = 0;
-    ranks[3].beat.missing = 4;
+    ranks[1].heartbeat.waiting_seq = 0;
+    ranks[3].heartbeat.missing = 4;
     ck_assert_int_eq(verdict(100.4), 1);
     ck_assert_ptr_null(strstr(text, "received"));
-    ranks[3].beat.waiting_seq = 9;
+    ranks[3].heartbeat.waiting_seq = 9;
     ck_assert_int_eq(verdict(100.4), 1);
     ck_assert_ptr_nonnull(strstr(text, "rank 0 (a) has not received data of rank 1 (b); rank 2"));
 }
@@ -181,7 +181,7 @@ END_TEST
 
 START_TEST(watch_died)
 {
-    struct ss_beat own = {
+    struct ss_heartbeat own = {
         .started = 8, .waiting_seq = 8, .waited_s = 0.12, .step = 12, .bucket = 3};
     ss_watch_died(1, "b", 4711, &own, text, sizeof text);
     ck_assert_str_eq(text,
@@ -197,32 +197,32 @@ START_TEST(watch_died)
 }
 END_TEST
 
-/* What a beat says of the collective under way, and afterwards. */
+/* What a heartbeat says of the collective under way, and afterwards. */
 START_TEST(watch_describe)
 {
     struct ss_watch_last last = {0};
     struct ss_comm_request bucket = {.tag = {12, 3}, .count = 5},
                            named = {.what = "evaluation", .kind = SS_COMM_MAX_U64};
     ss_watch_note(&last, &bucket);
-    struct ss_beat beat = ss_watch_describe(3, &last, &bucket, 3, 1.5);
-    ck_assert_uint_eq(beat.waiting_seq, 3);
-    ck_assert_uint_eq(beat.step, 12);
-    ck_assert_int_eq(beat.bucket, 3);
-    ck_assert_str_eq(beat.what, "");
+    struct ss_heartbeat heartbeat = ss_watch_describe(3, &last, &bucket, 3, 1.5);
+    ck_assert_uint_eq(heartbeat.waiting_seq, 3);
+    ck_assert_uint_eq(heartbeat.step, 12);
+    ck_assert_int_eq(heartbeat.bucket, 3);
+    ck_assert_str_eq(heartbeat.what, "");
     ss_watch_note(&last, &named);
-    beat = ss_watch_describe(4, &last, &bucket, 3, 1.5);
-    ck_assert_str_eq(beat.what, ""); /* the bucket is older */
-    beat = ss_watch_describe(4, &last, NULL, 0, 0);
-    ck_assert_uint_eq(beat.waiting_seq, 0);
-    ck_assert_str_eq(beat.what, "evaluation");
+    heartbeat = ss_watch_describe(4, &last, &bucket, 3, 1.5);
+    ck_assert_str_eq(heartbeat.what, ""); /* the bucket is older */
+    heartbeat = ss_watch_describe(4, &last, NULL, 0, 0);
+    ck_assert_uint_eq(heartbeat.waiting_seq, 0);
+    ck_assert_str_eq(heartbeat.what, "evaluation");
 }
 END_TEST
 
 START_TEST(watch_short_buffer)
 {
     healthy();
-    ranks[0].beat.waiting_seq = 8;
-    ranks[0].beat.waited_s = 31;
+    ranks[0].heartbeat.waiting_seq = 8;
+    ranks[0].heartbeat.waited_s = 31;
     for (size_t room = 1; room < 64; room++) {
         memset(text, '#', sizeof text);
         ck_assert_int_eq(ss_watch_verdict(ranks, 4, 100.4, 30, text, room), 1);
@@ -234,8 +234,8 @@ END_TEST
 
 START_TEST(watch_root)
 {
-    struct ss_watch_rank root = {.beat = {.started = 8}, .heard_s = 100, .host = "a"};
-    struct ss_beat own = {
+    struct ss_watch_rank root = {.heartbeat = {.started = 8}, .heard_s = 100, .host = "a"};
+    struct ss_heartbeat own = {
         .started = 8, .waiting_seq = 8, .waited_s = 30.5, .step = 12, .bucket = 2};
     /* Rank 0 lives and should speak first. */
     ck_assert_int_eq(ss_watch_root_verdict(&root, &own, 1, 100.5, 30, text, sizeof text), 0);
@@ -251,8 +251,8 @@ START_TEST(watch_root)
     ck_assert_int_eq(ss_watch_root_verdict(&root, &own, 1, 100.5, 30, text, sizeof text), 1);
     ck_assert_ptr_nonnull(strstr(text, "has not named; data of rank 3 has not come here; ending"));
     own.half = 0;
-    root.beat.waiting_seq = 8;
-    root.beat.not_reached = 1;
+    root.heartbeat.waiting_seq = 8;
+    root.heartbeat.not_reached = 1;
     ck_assert_int_eq(ss_watch_root_verdict(&root, &own, 1, 100.5, 30, text, sizeof text), 1);
     ck_assert_ptr_nonnull(strstr(text, "waited 40.0 s for rank 0 (a), whose GPU has not reached"));
 }

@@ -6,7 +6,7 @@ uses_gpu=yes
 . "${srcdir:-.}/tests/common.sh"
 only_emulated_gpus
 export SS_HOSTGPU_DEVICES=0
-EQUAL_RANKS=${EQUAL_RANKS:-./tests/comm/comm_equal_ranks}
+EQUAL_RANKS=${EQUAL_RANKS:-./tests/comm/consistency_ranks}
 
 if ! have_ranks; then
     echo "skipped: no mpiexec, or a build without MPI"

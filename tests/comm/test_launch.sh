@@ -263,7 +263,7 @@ for name in a b; do
     check "$what: $name: exit code $?" test $? -eq 1 -a ! -s "$work/$name/err"
 done
 
-# --- Strangers, and what they can see. Rank 1 waits, so that rank 0's door stays open.
+# --- Strangers, and what they can see. Rank 1 waits, so that rank 0's handshake stays open.
 what="strangers"
 touch "$work/hold"
 start -n 2 info meet

@@ -18,7 +18,7 @@ trials=${STARSTEP_LOSS_TRIALS:-6}
 seed=${STARSTEP_LOSS_SEED:-$((RANDOM * 32768 + RANDOM))}
 read -r -a kinds <<<"${STARSTEP_LOSS_KINDS:-kill stop link two tcp-link tcp-stop alive tcp-kill}"
 timeout=${STARSTEP_LOSS_TIMEOUT:-5}
-# After the deadline: a beat, the higher ranks' patience with rank 0 (3 s at most), MPI_Abort (5 s at
+# After the deadline: a heartbeat, the higher ranks' patience with rank 0 (3 s at most), MPI_Abort (5 s at
 # most), mpiexec's own second, and what a busy machine adds.
 margin=15
 host=$(uname -n)

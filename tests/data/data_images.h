@@ -1,4 +1,4 @@
-/* The pictures of tests/reference/images: JPEG files, what PIL makes of them, and the list of cases
+/* The images of tests/reference/images: JPEG files, what PIL makes of them, and the list of cases
  * (see record_images.py). */
 #ifndef SS_TESTS_DATA_IMAGES_H
 #define SS_TESTS_DATA_IMAGES_H
@@ -36,14 +36,14 @@ static inline struct bytes read_reference(const char *name)
     return b;
 }
 
-struct picture {
+struct image {
     int width, height;
     uint8_t *rgb; /* (height, width, 3); the caller frees it */
 };
 
-static inline struct picture read_ppm(const char *name)
+static inline struct image read_ppm(const char *name)
 {
-    struct picture p;
+    struct image p;
     FILE *f = open_reference(name);
     ck_assert_int_eq(fscanf(f, "P6 %d %d 255", &p.width, &p.height), 2);
     fgetc(f);
@@ -70,11 +70,11 @@ static inline void for_cases(const char *kind, int least, void (*take)(const cha
     ck_assert_int_ge(count, least);
 }
 
-/* The whole picture; the caller frees .rgb. */
-static inline struct picture decode_reference(struct ss_jpeg *j, const char *name)
+/* The whole image; the caller frees .rgb. */
+static inline struct image decode_reference(struct ss_jpeg *j, const char *name)
 {
     struct bytes b = read_reference(name);
-    struct picture p;
+    struct image p;
     struct ss_pixels pixels;
     ck_assert_int_eq(ss_jpeg_begin(j, name, b.at, b.size, &p.width, &p.height), SS_OK);
     ck_assert_int_eq(ss_jpeg_decode(j, NULL, 1, &pixels), SS_OK);

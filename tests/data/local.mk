@@ -1,6 +1,6 @@
 UNIT_TESTS += tests/data/test_data tests/data/test_data_convert tests/data/fuzz_pickle tests/data/test_jpeg tests/data/test_png tests/data/test_npz \
 	tests/data/test_resize tests/data/test_imagefolder tests/data/test_pack tests/data/test_pack_damage \
-	tests/data/test_pictures_torchvision tests/data/test_mix
+	tests/data/test_images_torchvision tests/data/test_mix
 tests_data_test_data_SOURCES = tests/data/test_data.c tests/data_common.h
 tests_data_test_data_LDADD = $(TEST_LIBS) -lm
 tests_data_test_data_convert_SOURCES = tests/data/test_data_convert.c tests/data_common.h tests/data/data_pickle.h
@@ -22,8 +22,8 @@ tests_data_test_pack_LDADD = $(TEST_LIBS)
 tests_data_test_pack_damage_SOURCES = tests/data/test_pack_damage.c tests/data/pack_common.h tests/data_common.h \
 	tests/data/data_images.h
 tests_data_test_pack_damage_LDADD = $(TEST_LIBS)
-tests_data_test_pictures_torchvision_SOURCES = tests/data/test_pictures_torchvision.c tests/data_common.h
-tests_data_test_pictures_torchvision_LDADD = $(TEST_LIBS) -lm
+tests_data_test_images_torchvision_SOURCES = tests/data/test_images_torchvision.c tests/data_common.h
+tests_data_test_images_torchvision_LDADD = $(TEST_LIBS) -lm
 tests_data_test_mix_SOURCES = tests/data/test_mix.c tests/data_common.h
 tests_data_test_mix_LDADD = $(TEST_LIBS) -lm
-TESTS += tests/data/test_data_pictures.sh tests/data/test_data_kinds.sh tests/data/test_png_pillow.sh tests/data/test_data_pack.sh
+TESTS += tests/data/test_data_images.sh tests/data/test_data_kinds.sh tests/data/test_png_pillow.sh tests/data/test_data_pack.sh

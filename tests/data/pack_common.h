@@ -1,4 +1,4 @@
-/* What the tests of packs share: a data set of reference pictures, and packs of it. */
+/* What the tests of packs share: a data set of reference images, and packs of it. */
 #ifndef SS_TESTS_PACK_COMMON_H
 #define SS_TESTS_PACK_COMMON_H
 
@@ -7,7 +7,7 @@
 #include "data/pack.h"
 #include "tests/data/data_images.h"
 
-/* In the folder's order: names, and the reference pictures that they are copies of. */
+/* In the folder's order: names, and the reference images that they are copies of. */
 static const char *const train_files[][2] = {
     {"a/0.jpg", "c420.jpg"}, {"a/1.jpg", "grey.jpg"},        {"a/2.jpg", "pixel.jpg"},
     {"a/3.jpg", "cmyk.jpg"}, {"a/4.jpg", "progressive.jpg"}, {"b/0.jpg", "large.jpg"},

@@ -77,7 +77,7 @@ def make(folder):
 
 
 def compare(folder, packs):
-    """A pack is a header of 64 bytes, then pictures, each padded to a multiple of 64."""
+    """A pack is a header of 64 bytes, then images, each padded to a multiple of 64."""
     for split, pack in zip(("train", "val"), packs):
         with open(pack, "rb") as file:
             got = file.read()

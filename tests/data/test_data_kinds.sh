@@ -56,7 +56,7 @@ with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED) as archive:
 END
 starts "convert" "$STARSTEP" data convert npz --from "$work/x.npz" --out "$work/set" --val-fraction 0.2 --seed 1
 what=convert
-says "$work/set: 64 training pictures of x_train and 16 validation pictures of x_train, 4 classes, 3x20x24"
+says "$work/set: 64 training images of x_train and 16 validation images of x_train, 4 classes, 3x20x24"
 check "nothing else is left" [ "$(ls "$work/set" | tr '\n' ' ')" = "train val " ]
 refused "converted twice" "holds a folder train or val already" \
     "$STARSTEP" data convert npz --from "$work/x.npz" --out "$work/set" --val-fraction 0.2
@@ -73,16 +73,16 @@ done
 check "the same seed" diff -r "$work/set" "$work/seed1"
 check "another seed" eval '! diff -rq "$work/set" "$work/seed2" >/dev/null'
 
-pictures=(train --model resnet18 --width 8,8,8,8 --image-size 20x24 "${short[@]}" --log-json "$work/log" --overwrite)
-starts "train on it" "$STARSTEP" "${pictures[@]}" --data-dir "$work/set" &&
+images=(train --model resnet18 --width 8,8,8,8 --image-size 20x24 "${short[@]}" --log-json "$work/log" --overwrite)
+starts "train on it" "$STARSTEP" "${images[@]}" --data-dir "$work/set" &&
     hash=$(value weights_hash)
 check "it has weights" [ -n "$hash" ]
-starts "from a pack" "$STARSTEP" "${pictures[@]}" --data-dir "$work/set" --cache "$work/packs"
+starts "from a pack" "$STARSTEP" "${images[@]}" --data-dir "$work/set" --cache "$work/packs"
 check "it builds packs" [ -s "$work/packs/train.pack" -a -s "$work/packs/val.pack" ]
 check "a pack gives the same bits" [ "$(value weights_hash)" = "$hash" ]
 
 # Both kinds in one folder; names say nothing of what a file is.
-starts "make pictures" "$STARSTEP" data make tinyimagenet --out "$work/jpeg" --train 8 --val 4 --classes 4
+starts "make images" "$STARSTEP" data make tinyimagenet --out "$work/jpeg" --train 8 --val 4 --classes 4
 i=0
 for file in $(find "$work/jpeg/train" -name '*.JPEG' | sort); do
     i=$((i + 1))
@@ -92,18 +92,18 @@ victim=$work/set/train/2/$(ls "$work/set/train/2" | head -n 1)
 cp "$victim" "$work/set/train/2/other.jpeg"
 starts "check a mixture" "$STARSTEP" data check tinyimagenet --data-dir "$work/set" --decode
 what="a mixture"
-says '^train: 73 pictures of 4 classes'
+says '^train: 73 images of 4 classes'
 says '^train: 73 of 73 decoded, sides from 20 to 64 pixels'
-starts "train on a mixture" "$STARSTEP" "${pictures[@]}" --data-dir "$work/set"
+starts "train on a mixture" "$STARSTEP" "${images[@]}" --data-dir "$work/set"
 
 # One byte in the middle is another.
 printf '\377\0\377\0' | dd of="$victim" bs=1 seek=90 conv=notrunc status=none
-refused "a damaged PNG file" "$victim: not a usable PNG file: " "$STARSTEP" "${pictures[@]}" --data-dir "$work/set"
-run "$STARSTEP" "${pictures[@]}" --data-dir "$work/set" --skip-corrupt
+refused "a damaged PNG file" "$victim: not a usable PNG file: " "$STARSTEP" "${images[@]}" --data-dir "$work/set"
+run "$STARSTEP" "${images[@]}" --data-dir "$work/set" --skip-corrupt
 check "a damaged PNG file can be skipped" [ $code -eq 0 ]
 check "and named" grep -q "^starstep: warning: $victim: not a usable PNG file: .*; skipped" "$work/err"
 printf 'GIF89a' >"$victim"
-refused "another kind of file" "$victim: not a JPEG or PNG file (6 bytes)" "$STARSTEP" "${pictures[@]}" --data-dir "$work/set"
+refused "another kind of file" "$victim: not a JPEG or PNG file (6 bytes)" "$STARSTEP" "${images[@]}" --data-dir "$work/set"
 refused "found by the check" "$victim: not a JPEG or PNG file" \
     "$STARSTEP" data check tinyimagenet --data-dir "$work/set" --decode
 

@@ -62,11 +62,11 @@ second=$(find "$data/train" -name '*_5.JPEG' | sort | tail -n 1)
 truncate -s -40 "$first"
 echo no >"$second"
 cp "$cache/train.pack" "$work/old"
-refused "damaged pictures" "${first##*/}: the file is truncated" \
+refused "damaged images" "${first##*/}: the file is truncated" \
     "$STARSTEP" data pack tinyimagenet --data-dir "$data" --cache "$cache" --threads 4
 check "the older pack is whole" cmp "$work/old" "$cache/train.pack"
 check "nothing else is there" [ "$(ls "$cache")" = "$(printf 'train.pack\nval.pack')" ]
-what="damaged pictures skipped"
+what="damaged images skipped"
 run "$STARSTEP" data pack tinyimagenet --data-dir "$data" --cache "$cache" --skip-corrupt --threads 4
 check "its exit code" [ $code -eq 0 ]
 says "^train: $cache/train.pack holds 60 files, 2 corrupt, "

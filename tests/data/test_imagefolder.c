@@ -1,5 +1,5 @@
-/* test_imagefolder.c: the layouts of a data set of pictures, what is refused and how, and the data
- * set that starstep generates, whose pictures decode and can be told apart. */
+/* test_imagefolder.c: the layouts of a data set of images, what is refused and how, and the data
+ * set that starstep generates, whose images decode and can be told apart. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -8,7 +8,7 @@
 #include "data/imagefolder.h"
 #include "data/jpeg.h"
 #include "data/make_tinyimagenet.h"
-#include "data/picture.h"
+#include "data/image.h"
 #include "tests/data_common.h"
 
 #include <math.h>
@@ -180,7 +180,7 @@ END_TEST
 
 START_TEST(refused_folders)
 {
-    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT, ": holds no pictures in folders");
+    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT, ": holds no images in folders");
     put("val/a/1.jpg");
     expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT, "/val: is there and no train/ beside it");
     put("train/readme.txt");
@@ -322,12 +322,12 @@ START_TEST(split_off)
 }
 END_TEST
 
-START_TEST(one_picture_a_class)
+START_TEST(one_image_a_class)
 {
     put("a/1.jpg");
     put("b/1.jpg");
     split_how.val_fraction = 0.1;
-    expect_refusal(SS_SPLIT_TEST, SS_ERR_FORMAT, ": every class has one picture");
+    expect_refusal(SS_SPLIT_TEST, SS_ERR_FORMAT, ": every class has one image");
 }
 END_TEST
 
@@ -358,9 +358,9 @@ END_TEST
 
 enum { CLASSES = 4, TRAIN = 90, VAL = 41, SIDE = 64 };
 
-/* The mean of each class's pictures; returns those that are grey. */
-static int mean_pictures(const struct ss_imagefolder *f, double (*mean)[3 * SIDE * SIDE],
-                         int *confused)
+/* The mean of each class's images; returns those that are grey. */
+static int mean_images(const struct ss_imagefolder *f, double (*mean)[3 * SIDE * SIDE],
+                       int *confused)
 {
     struct ss_jpeg *jpeg;
     struct ss_image_file file = {.bytes = NULL};
@@ -399,7 +399,7 @@ static int mean_pictures(const struct ss_imagefolder *f, double (*mean)[3 * SIDE
     return grey;
 }
 
-/* Even by the correlation with the mean picture of a class, which knows no shift, most of val is
+/* Even by the correlation with the mean image of a class, which knows no shift, most of val is
  * recognised; chance is 1 in 4. */
 START_TEST(generated)
 {
@@ -410,11 +410,11 @@ START_TEST(generated)
     uint64_t print = f->fingerprint;
     ck_assert_uint_eq(f->count, TRAIN);
     ck_assert_str_eq(ss_imagefolder_words(f, 1), "generated pattern 1");
-    int grey = mean_pictures(f, mean, NULL), confused = 0;
+    int grey = mean_images(f, mean, NULL), confused = 0;
     ss_imagefolder_close(f);
     f = open_split(SS_SPLIT_TEST);
     ck_assert_uint_eq(f->count, VAL);
-    grey += mean_pictures(f, mean, &confused);
+    grey += mean_images(f, mean, &confused);
     ss_imagefolder_close(f);
     ck_assert_int_gt(grey, 0);
     ck_assert_int_lt(grey, VAL);
@@ -435,7 +435,7 @@ START_TEST(generated)
 }
 END_TEST
 
-/* A file, its picture and its sample: read, decoded, cropped and resized by hand, and by the
+/* A file, its image and its sample: read, decoded, cropped and resized by hand, and by the
  * loader. */
 START_TEST(samples)
 {
@@ -443,28 +443,28 @@ START_TEST(samples)
     struct ss_tinyimagenet what = {.classes = 2, .train = 12, .val = 2, .seed = 5};
     ck_assert_int_eq(ss_make_tinyimagenet(folder, &what), SS_OK);
     struct ss_imagefolder *f = open_split(SS_SPLIT_TRAIN);
-    struct ss_picture_loader *loader;
+    struct ss_image_loader *loader;
     struct ss_image_file file = {.bytes = NULL};
     struct ss_jpeg *jpeg;
     struct ss_resizer *resizer;
-    ck_assert_int_eq(ss_picture_open(&loader), SS_OK);
+    ck_assert_int_eq(ss_image_open(&loader), SS_OK);
     ck_assert_int_eq(ss_jpeg_open(&jpeg), SS_OK);
     ck_assert_int_eq(ss_resizer_open(&resizer), SS_OK);
     for (uint32_t k = 0; k < 32 * f->count; k++) {
         uint32_t i = k / 32;
         const struct ss_size size = {OUT, k & 8 ? OUT + 9 : OUT}, least = {30, k & 8 ? 38 : 30};
         const size_t pixels_of = (size_t)size.height * (size_t)size.width;
-        struct ss_picture_how how = {.size = size,
-                                     .channels = k & 16 ? 1 : 3,
-                                     .least = k & 1 ? least : (struct ss_size){0},
-                                     .range = SS_CROP_RANGE,
-                                     .seed = 2,
-                                     .epoch = 9,
-                                     .order = k & 2 ? SS_PIXELS_HWC : SS_PIXELS_CHW,
-                                     .reduced = (k & 4) != 0};
+        struct ss_image_how how = {.size = size,
+                                   .channels = k & 16 ? 1 : 3,
+                                   .least = k & 1 ? least : (struct ss_size){0},
+                                   .range = SS_CROP_RANGE,
+                                   .seed = 2,
+                                   .epoch = 9,
+                                   .order = k & 2 ? SS_PIXELS_HWC : SS_PIXELS_CHW,
+                                   .reduced = (k & 4) != 0};
         uint8_t got[BYTES], want[BYTES];
-        ck_assert_int_eq(ss_picture_load(loader, f, i, &how, got), SS_OK);
-        ck_assert_ptr_null(ss_picture_warning(loader));
+        ck_assert_int_eq(ss_image_load(loader, f, i, &how, got), SS_OK);
+        ck_assert_ptr_null(ss_image_warning(loader));
         struct ss_pixels pixels;
         struct ss_crop crop = ss_crop_draw(2, 9, i, SIDE, SIDE, &SS_CROP_RANGE, size);
         if (k & 1)
@@ -485,17 +485,17 @@ START_TEST(samples)
         ck_assert_mem_eq(got, want, (size_t)how.channels * pixels_of);
     }
     uint8_t out[BYTES];
-    struct ss_picture_how how = {.size = ss_square(OUT), .channels = 3, .least = ss_square(20)};
-    expect_error(ss_picture_load(loader, f, 0, &how, out), SS_ERR_INVALID, "from at least 20x20");
+    struct ss_image_how how = {.size = ss_square(OUT), .channels = 3, .least = ss_square(20)};
+    expect_error(ss_image_load(loader, f, 0, &how, out), SS_ERR_INVALID, "from at least 20x20");
     how.size = (struct ss_size){0, 4};
-    expect_error(ss_picture_load(loader, f, 0, &how, out), SS_ERR_INVALID, "0 x 4");
+    expect_error(ss_image_load(loader, f, 0, &how, out), SS_ERR_INVALID, "0 x 4");
     how.size = ss_square(20);
     char path[256];
     snprintf(path, sizeof path, "train/%s", ss_imagefolder_name(f, 3));
     write_file(path, "\xff\xd8\xff", 3);
-    expect_error(ss_picture_load(loader, f, 3, &how, out), SS_ERR_FORMAT, path);
-    ck_assert_int_eq(ss_picture_load(loader, f, 4, &how, out), SS_OK);
-    ss_picture_close(loader);
+    expect_error(ss_image_load(loader, f, 3, &how, out), SS_ERR_FORMAT, path);
+    ck_assert_int_eq(ss_image_load(loader, f, 4, &how, out), SS_OK);
+    ss_image_close(loader);
     ss_resizer_close(resizer);
     ss_jpeg_close(jpeg);
     free(file.bytes);
@@ -535,39 +535,39 @@ START_TEST(flat)
 END_TEST
 
 /* What evaluation sees, and the names of the files. */
-START_TEST(pictures_without_classes)
+START_TEST(images_without_classes)
 {
     enum { EDGE = 24, FILES = 5 };
     static const struct ss_tinyimagenet what = {.classes = 2, .train = 2, .val = FILES, .seed = 3};
     const struct ss_dataset_options options = {.size = {EDGE, EDGE}, .skip_corrupt = 1};
     const struct ss_load_how how = {.augment = 0};
-    struct ss_dataset *set, *pictures;
+    struct ss_dataset *set, *images;
     static float x[3 * EDGE * EDGE], y[3 * EDGE * EDGE];
     int32_t label;
     char path[512];
     ck_assert_int_eq(ss_make_tinyimagenet(folder, &what), SS_OK);
     ck_assert_int_eq(ss_dataset_open(folder, SS_SPLIT_TEST, &options, &set), SS_OK);
-    ck_assert_int_eq(ss_pictures_open(in_folder("val"), &options, &pictures), SS_OK);
-    ck_assert_uint_eq(pictures->count, FILES);
-    ck_assert_int_eq(pictures->classes, 0);
+    ck_assert_int_eq(ss_images_open(in_folder("val"), &options, &images), SS_OK);
+    ck_assert_uint_eq(images->count, FILES);
+    ck_assert_int_eq(images->classes, 0);
     for (size_t i = 0; i < FILES; i++) {
         ck_assert_int_eq(ss_dataset_load(set, i, &how, x, &label), SS_OK);
-        ck_assert_int_eq(ss_dataset_load(pictures, i, &how, y, &label), SS_OK);
+        ck_assert_int_eq(ss_dataset_load(images, i, &how, y, &label), SS_OK);
         ck_assert_int_eq(label, -1);
         ck_assert_mem_eq(x, y, sizeof x);
     }
-    ck_assert_int_eq(ss_pictures_path(pictures, 2, path, sizeof path), SS_OK);
+    ck_assert_int_eq(ss_images_path(images, 2, path, sizeof path), SS_OK);
     ck_assert_str_eq(path, in_folder("val/images/val_2.JPEG"));
-    put_text("val/images/val_2.JPEG", "no picture");
-    ck_assert_int_eq(ss_dataset_load(pictures, 2, &how, y, &label), SS_OK);
-    ck_assert_int_eq(ss_dataset_skipped(pictures, 2), 1);
-    ck_assert_int_eq(ss_dataset_skipped(pictures, 1), 0);
+    put_text("val/images/val_2.JPEG", "no image");
+    ck_assert_int_eq(ss_dataset_load(images, 2, &how, y, &label), SS_OK);
+    ck_assert_int_eq(ss_dataset_skipped(images, 2), 1);
+    ck_assert_int_eq(ss_dataset_skipped(images, 1), 0);
     ss_dataset_close(set);
-    ss_dataset_close(pictures);
+    ss_dataset_close(images);
 }
 END_TEST
 
-/* As CIFAR's records: what evaluation sees, which is the whole picture at the sample's size, and the
+/* As CIFAR's records: what evaluation sees, which is the whole image at the sample's size, and the
  * draw of augment.h for that sample; as bytes too, which devices normalise. */
 START_TEST(padded)
 {
@@ -616,12 +616,12 @@ int main(void)
     tcase_add_test(tc, refused_folders);
     tcase_add_test(tc, names_of_val);
     tcase_add_test(tc, split_off);
-    tcase_add_test(tc, one_picture_a_class);
+    tcase_add_test(tc, one_image_a_class);
     tcase_add_test(tc, refused_lists);
     tcase_add_test(tc, generated);
     tcase_add_test(tc, samples);
     tcase_add_test(tc, flat);
-    tcase_add_test(tc, pictures_without_classes);
+    tcase_add_test(tc, images_without_classes);
     tcase_add_test(tc, padded);
     suite_add_tcase(suite, tc);
     return run_suite(suite);

@@ -1,4 +1,4 @@
-/* test_jpeg.c: pictures decode to PIL's bytes; a part is the same as that part of the whole;
+/* test_jpeg.c: images decode to PIL's bytes; a part is the same as that part of the whole;
  * damaged and hostile files end in one line; nothing is allocated in the steady state. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
@@ -29,7 +29,7 @@ static void decode_case(const char *arguments)
 {
     char file[64], expected[64];
     ck_assert_int_eq(sscanf(arguments, "%63s %63s", file, expected), 2);
-    struct picture got = decode_reference(decoder, file), want = read_ppm(expected);
+    struct image got = decode_reference(decoder, file), want = read_ppm(expected);
     ck_assert_int_eq(got.width, want.width);
     ck_assert_int_eq(got.height, want.height);
     /* Check takes microseconds for each assertion, so not one for each byte. */
@@ -47,7 +47,7 @@ START_TEST(equals_pil)
 }
 END_TEST
 
-static void expect_part(const struct picture *whole, const struct ss_pixels *part, const char *file)
+static void expect_part(const struct image *whole, const struct ss_pixels *part, const char *file)
 {
     const struct ss_area *a = &part->area;
     for (int y = 0; y < a->height; y++)
@@ -58,10 +58,10 @@ static void expect_part(const struct picture *whole, const struct ss_pixels *par
                              a->height, a->x, a->y, x, y);
 }
 
-/* The whole picture reduced by `scale`; the caller frees .rgb. */
-static struct picture decode_whole(struct bytes b, const char *file, int scale)
+/* The whole image reduced by `scale`; the caller frees .rgb. */
+static struct image decode_whole(struct bytes b, const char *file, int scale)
 {
-    struct picture p;
+    struct image p;
     struct ss_pixels pixels;
     ck_assert_int_eq(ss_jpeg_begin(decoder, file, b.at, b.size, &p.width, &p.height), SS_OK);
     ck_assert_int_eq(ss_jpeg_decode(decoder, NULL, scale, &pixels), SS_OK);
@@ -77,7 +77,7 @@ static struct picture decode_whole(struct bytes b, const char *file, int scale)
 
 static void expect_parts(struct bytes b, const char *file, int scale, int parts, struct ss_rng *rng)
 {
-    struct picture whole = decode_whole(b, file, scale);
+    struct image whole = decode_whole(b, file, scale);
     for (int k = 0; k < parts; k++) {
         struct ss_area need;
         struct ss_pixels part;
@@ -126,7 +126,7 @@ static struct bytes first_scans(struct bytes b, int scans)
 }
 
 /* libjpeg guesses what missing scans would have told, from the blocks around. (What it guesses
- * depends on its version, so there is no recorded picture.) */
+ * depends on its version, so there is no recorded image.) */
 START_TEST(part_equals_whole_without_scans)
 {
     static const char *const progressive[] = {"progressive.jpg", "large-progressive.jpg"};
@@ -146,11 +146,11 @@ START_TEST(part_equals_whole_without_scans)
 }
 END_TEST
 
-/* Reduced pictures are near the means of squares, and cover what was asked for. */
+/* Reduced images are near the means of squares, and cover what was asked for. */
 START_TEST(reduced)
 {
     static const struct ss_area needs[] = {{0, 0, 150, 203}, {13, 50, 100, 90}, {121, 190, 29, 13}};
-    struct picture whole = decode_reference(decoder, "large-progressive.jpg");
+    struct image whole = decode_reference(decoder, "large-progressive.jpg");
     struct bytes b = read_reference("large-progressive.jpg");
     for (int scale = 2; scale <= 8; scale *= 2)
         for (int k = 0; k < 3; k++) {
@@ -348,7 +348,7 @@ START_TEST(wrong_calls)
     struct bytes b = read_reference("c420.jpg");
     struct ss_pixels out;
     int w, h;
-    expect_error(ss_jpeg_decode(decoder, NULL, 1, &out), SS_ERR_INVALID, "no picture was begun");
+    expect_error(ss_jpeg_decode(decoder, NULL, 1, &out), SS_ERR_INVALID, "no image was begun");
     ck_assert_int_eq(ss_jpeg_begin(decoder, "x", b.at, b.size, &w, &h), SS_OK);
     expect_error(ss_jpeg_decode(decoder, NULL, 3, &out), SS_ERR_INVALID, "1/3");
     static const struct ss_area bad[] = {{-1, 0, 5, 5}, {0, -1, 5, 5}, {0, 0, 62, 5},
@@ -356,7 +356,7 @@ START_TEST(wrong_calls)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         expect_error(ss_jpeg_decode(decoder, &bad[i], 1, &out), SS_ERR_INVALID, "not inside");
     ck_assert_int_eq(ss_jpeg_decode(decoder, NULL, 1, &out), SS_OK);
-    expect_error(ss_jpeg_decode(decoder, NULL, 1, &out), SS_ERR_INVALID, "no picture was begun");
+    expect_error(ss_jpeg_decode(decoder, NULL, 1, &out), SS_ERR_INVALID, "no image was begun");
     free(b.at);
 }
 END_TEST
@@ -413,7 +413,7 @@ START_TEST(steady_state)
 END_TEST
 #endif
 
-/* A file size limit stands for a full disk: no half of a picture is left. */
+/* A file size limit stands for a full disk: no half of an image is left. */
 START_TEST(writing_fails)
 {
     static uint8_t pixels[3 * 256 * 256];

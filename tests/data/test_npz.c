@@ -8,7 +8,7 @@
 #include "data/dataset.h"
 #include "data/imagefolder.h"
 #include "data/npz.h"
-#include "data/picture_file.h"
+#include "data/image_file.h"
 #include "tests/data_common.h"
 
 #include <zlib.h>
@@ -204,7 +204,7 @@ static enum ss_status convert(const struct ss_npz_how *how, struct ss_npz_conver
         ck_assert_int_eq(count_files("out"), 0);                                                   \
     } while (0)
 
-/* Every picture of a part is there once, with its label and pixels; marks those that are. */
+/* Every image of a part is there once, with its label and pixels; marks those that are. */
 static void expect_part(enum ss_split split, size_t count, int channels, char *seen)
 {
     struct ss_imagefolder *f;
@@ -393,10 +393,10 @@ START_TEST(wrong_names)
     expect_refusal(&one, SS_ERR_INVALID, "name both");
     expect_refusal(&other, SS_ERR_FORMAT, "has no array \"l\"; it has: images, labels");
     begin(0, 0);
-    put_images("pictures", TRAIN, 1, 0);
+    put_images("images", TRAIN, 1, 0);
     put_labels("y_train", TRAIN, "<i8", 0);
     finish(&zip);
-    expect_refusal(&how, SS_ERR_FORMAT, "with --images and --labels: pictures, y_train");
+    expect_refusal(&how, SS_ERR_FORMAT, "with --images and --labels: images, y_train");
     begin(0, 0);
     put_images("x_train", 2, 1, 0);
     put_labels("y_train", 2, "<i8", 0);

@@ -10,11 +10,11 @@
 #include <sys/wait.h>
 #include <time.h>
 
-/* Picture i is what the decoder makes of the reference picture. */
-static void expect_picture(struct ss_pack *p, size_t i, struct ss_jpeg *j, const char *reference)
+/* Picture i is what the decoder makes of the reference image. */
+static void expect_image(struct ss_pack *p, size_t i, struct ss_jpeg *j, const char *reference)
 {
     struct ss_pixels got;
-    struct picture want = decode_reference(j, reference);
+    struct image want = decode_reference(j, reference);
     ck_assert_msg(ss_pack_pixels(p, i, &got) == SS_OK, "%s", ss_log_last_error());
     ck_assert_int_eq(got.area.x, 0);
     ck_assert_int_eq(got.area.y, 0);
@@ -52,7 +52,7 @@ START_TEST(round_trip)
         ck_assert_uint_eq(ss_pack_bytes(p), (size_t)st.st_size);
         ck_assert_uint_eq(ss_pack_corrupt(p), 0);
         for (size_t k = 0; k < 2 * f->count; k++)
-            expect_picture(p, k * OTHER_ORDER % f->count, j, files[k * OTHER_ORDER % f->count][1]);
+            expect_image(p, k * OTHER_ORDER % f->count, j, files[k * OTHER_ORDER % f->count][1]);
         ss_pack_close(p);
         ss_imagefolder_close(f);
     }
@@ -182,7 +182,7 @@ START_TEST(corrupt)
     ck_assert_uint_eq(ss_pack_corrupt(p), 3);
     for (size_t i = 0; i < f->count; i++)
         if (i != 1 && i != 6 && i != 7)
-            expect_picture(p, i, j, train_files[i][1]);
+            expect_image(p, i, j, train_files[i][1]);
     expect_error(ss_pack_pixels(p, 1, &pixels), SS_ERR_FORMAT, "/train/a/1.jpg: not a usable");
     expect_error(ss_pack_pixels(p, 6, &pixels), SS_ERR_FORMAT, "/train/b/1.jpg: not a usable");
     expect_error(ss_pack_pixels(p, 7, &pixels), SS_ERR_FORMAT, "/train/b/2.jpg: not a usable");

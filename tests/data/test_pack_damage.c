@@ -158,7 +158,7 @@ START_TEST(hostile_index)
 }
 END_TEST
 
-/* One bit, in the pixels and in the zeros behind them: that picture is refused, and no other. */
+/* One bit, in the pixels and in the zeros behind them: that image is refused, and no other. */
 START_TEST(damaged_pixels)
 {
     must_build("t.pack", SS_SPLIT_TRAIN);

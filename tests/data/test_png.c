@@ -4,7 +4,7 @@
 #    include "config.h"
 #endif
 #include "core/rng.h"
-#include "data/picture_file.h"
+#include "data/image_file.h"
 #include "data/png.h"
 #include "data/png_write.h"
 #include "tests/data_common.h"
@@ -393,7 +393,7 @@ START_TEST(wrong_calls)
     int w, h;
     make_file(&plain, &f);
     ck_assert_int_eq(ss_png_open(&png), SS_OK);
-    expect_error(ss_png_decode(png, NULL, &p), SS_ERR_INVALID, "no picture was begun");
+    expect_error(ss_png_decode(png, NULL, &p), SS_ERR_INVALID, "no image was begun");
     expect_error(ss_png_begin(png, "x", (const uint8_t *)"GIF", 3, &w, &h), SS_ERR_FORMAT,
                  "x: not a PNG file");
     ck_assert_int_eq(ss_png_begin(png, "x", f.at, f.size, &w, &h), SS_OK);
@@ -401,7 +401,7 @@ START_TEST(wrong_calls)
     for (size_t i = 0; i < sizeof outside / sizeof *outside; i++)
         expect_error(ss_png_decode(png, &outside[i], &p), SS_ERR_INVALID, "not inside 37 x 11");
     ck_assert_int_eq(ss_png_decode(png, NULL, &p), SS_OK);
-    expect_error(ss_png_decode(png, NULL, &p), SS_ERR_INVALID, "no picture was begun");
+    expect_error(ss_png_decode(png, NULL, &p), SS_ERR_INVALID, "no image was begun");
     ck_assert_int_eq(ss_png_begin(png, "x", f.at, f.size, &w, &h), SS_OK);
     ss_png_close(png);
 }
@@ -412,15 +412,15 @@ START_TEST(names)
     static const char *const good[] = {"a.png", "b.PNG", "c.d.Jpg", "x.jpeg", "y.JPEG"},
                              *const bad[] = {"png", "a.png.txt", "b.gif", "", "c.tif", "a.png/b"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
-        ck_assert_msg(ss_is_picture_name(good[i]), "%s", good[i]);
+        ck_assert_msg(ss_is_image_name(good[i]), "%s", good[i]);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        ck_assert_msg(!ss_is_picture_name(bad[i]), "%s", bad[i]);
-    ck_assert_int_eq(ss_is_foreign_picture_name("c.TIF"), 1);
-    ck_assert_int_eq(ss_is_foreign_picture_name("c.png"), 0);
+        ck_assert_msg(!ss_is_image_name(bad[i]), "%s", bad[i]);
+    ck_assert_int_eq(ss_is_foreign_image_name("c.TIF"), 1);
+    ck_assert_int_eq(ss_is_foreign_image_name("c.png"), 0);
 }
 END_TEST
 
-/* A file size limit stands for a full disk: no half of a picture is left. */
+/* A file size limit stands for a full disk: no half of an image is left. */
 START_TEST(writing_fails)
 {
     static uint8_t pixels[3 * 256 * 256];

@@ -1,4 +1,4 @@
-/* test_resize.c: resized and cropped pictures are bit-equal to PIL's and torchvision's; the draw of
+/* test_resize.c: resized and cropped images are bit-equal to PIL's and torchvision's; the draw of
  * crops depends on seed, epoch and sample alone and has the distribution that it should. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
@@ -36,11 +36,11 @@ static void teardown(void)
     ss_jpeg_close(decoder);
 }
 
-/* `out` in `order` is the picture that was recorded. */
-static void expect_picture(const char *expected, const uint8_t *out, enum ss_pixel_order order,
-                           int width, int height)
+/* `out` in `order` is the image that was recorded. */
+static void expect_image(const char *expected, const uint8_t *out, enum ss_pixel_order order,
+                         int width, int height)
 {
-    struct picture want = read_ppm(expected);
+    struct image want = read_ppm(expected);
     ck_assert_int_eq(width, want.width);
     ck_assert_int_eq(height, want.height);
     for (int y = 0; y < height; y++)
@@ -56,7 +56,7 @@ static void expect_picture(const char *expected, const uint8_t *out, enum ss_pix
     free(want.rgb);
 }
 
-/* The crop in both orders, from the whole picture and from what the crop needs of it. */
+/* The crop in both orders, from the whole image and from what the crop needs of it. */
 static void expect_crop(const char *file, const struct ss_crop *crop, const char *expected)
 {
     struct bytes b = read_reference(file);
@@ -69,7 +69,7 @@ static void expect_crop(const char *file, const struct ss_crop *crop, const char
         ck_assert_int_eq(ss_jpeg_decode(decoder, &crop->area, 1, &pixels), SS_OK);
         enum ss_pixel_order order = k ? SS_PIXELS_HWC : SS_PIXELS_CHW;
         ck_assert_int_eq(ss_crop_apply(resizer, crop, &pixels, order, out), SS_OK);
-        expect_picture(expected, out, order, crop->window.width, crop->window.height);
+        expect_image(expected, out, order, crop->window.width, crop->window.height);
         free(out);
     }
     free(b.at);
@@ -100,7 +100,7 @@ static void centre_case(const char *arguments)
     char file[64], expected[64];
     int shorter, side;
     ck_assert_int_eq(sscanf(arguments, "%63s %d %d %63s", file, &shorter, &side, expected), 4);
-    struct picture p = decode_reference(decoder, file);
+    struct image p = decode_reference(decoder, file);
     struct ss_crop crop;
     ck_assert_int_eq(ss_crop_centre(p.width, p.height, ss_square(shorter), ss_square(side), &crop),
                      SS_OK);
@@ -122,7 +122,7 @@ static void box_case(const char *arguments)
     ck_assert_int_eq(sscanf(arguments, "%63s %lf %lf %lf %lf %d %d %63s", file, &left, &top, &right,
                             &bottom, &w, &h, expected),
                      8);
-    struct picture p = decode_reference(decoder, file);
+    struct image p = decode_reference(decoder, file);
     struct ss_resize how = ss_resize_whole(p.rgb, 3 * (size_t)p.width, p.width, p.height, w, h);
     how.left = left;
     how.top = top;
@@ -131,7 +131,7 @@ static void box_case(const char *arguments)
     how.order = SS_PIXELS_HWC;
     uint8_t *out = malloc(3 * (size_t)w * (size_t)h);
     ck_assert_int_eq(ss_resize_run(resizer, &how, out), SS_OK);
-    expect_picture(expected, out, SS_PIXELS_HWC, w, h);
+    expect_image(expected, out, SS_PIXELS_HWC, w, h);
     free(out);
     free(p.rgb);
 }
@@ -325,7 +325,7 @@ START_TEST(refuses)
 }
 END_TEST
 
-/* A crop of a reduced picture is near the crop of the whole one: same place, same flip. */
+/* A crop of a reduced image is near the crop of the whole one: same place, same flip. */
 START_TEST(reduced_crop)
 {
     struct bytes b = read_reference("large.jpg");
@@ -413,7 +413,7 @@ START_TEST(draw_falls_back)
 }
 END_TEST
 
-static void add_pictures(Suite *suite, const char *name, void (*set_up)(void))
+static void add_images(Suite *suite, const char *name, void (*set_up)(void))
 {
     TCase *tc = tcase_create(name);
     tcase_set_timeout(tc, 300);
@@ -428,8 +428,8 @@ static void add_pictures(Suite *suite, const char *name, void (*set_up)(void))
 int main(void)
 {
     Suite *suite = suite_create("resize");
-    add_pictures(suite, "pictures", setup);
-    add_pictures(suite, "pictures, plain kernels", setup_plain);
+    add_images(suite, "images", setup);
+    add_images(suite, "images, plain kernels", setup_plain);
     TCase *tc = tcase_create("resize");
     tcase_set_timeout(tc, 300);
     tcase_add_checked_fixture(tc, setup, teardown);

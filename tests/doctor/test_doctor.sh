@@ -77,7 +77,7 @@ if [ "$(id -u)" -eq 0 ] && mount -t tmpfs -o size=64k none "$work/small" 2>/dev/
 fi
 
 # Data
-data=$work/pictures
+data=$work/images
 "$STARSTEP" data make tinyimagenet --out "$data" --train 8 --val 40 --classes 4 >/dev/null || exit 99
 with_data=("${cpu[@]}" --data-dir "$data")
 provoke "a data set" 0 fine loader.data_read "MB/s with 1 thread" "${with_data[@]}"
@@ -91,9 +91,9 @@ provoke "a local folder that takes no copy" 1 broken loader.local "node-local fo
     "${with_data[@]}" --local-dir "$work/file"
 provoke "no data set" 1 broken loader.opens "/home/test.bin: missing" "${cpu[@]}" --data-dir "$work/home"
 for file in "$data"/val/images/*; do
-    echo no picture >"$file"
+    echo no image >"$file"
 done
-provoke "pictures that are none" 1 broken loader.data "JPEG" "${with_data[@]}"
+provoke "images that are none" 1 broken loader.data "JPEG" "${with_data[@]}"
 make_data 8 8
 provoke "CIFAR-100" 0 fine loader.data "images/s with 1 thread" "${cpu[@]}" --data-dir "$work/data"
 

@@ -4,8 +4,8 @@
 #include "comm/comm_interface.h"
 #include "core/folder.h"
 #include "doctor/links.h"
-#include "doctor/look.h"
-#include "doctor/report.h"
+#include "doctor/procfs.h"
+#include "doctor/doctor_report.h"
 #include "doctor/rules.h"
 #include "doctor/speed.h"
 #include "tests/data_common.h"
@@ -193,13 +193,13 @@ static void fill(struct ss_findings *all)
     }
 }
 
-static char *print(const struct ss_report *report)
+static char *print(const struct ss_doctor_report *report)
 {
     char *text = NULL;
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
     ck_assert_ptr_nonnull(out);
-    ss_report_print(report, out);
+    ss_doctor_report_print(report, out);
     fclose(out);
     return text;
 }
@@ -207,11 +207,11 @@ static char *print(const struct ss_report *report)
 START_TEST(equal_findings_are_one)
 {
     static struct ss_findings all[RANKS];
-    struct ss_report report;
+    struct ss_doctor_report report;
     fill(all);
-    ck_assert_int_eq(ss_report_make(all, RANKS, &report), SS_OK);
+    ck_assert_int_eq(ss_doctor_report_make(all, RANKS, &report), SS_OK);
     ck_assert_int_eq(report.count, 5);
-    ck_assert_int_eq(ss_report_verdict(&report), SS_SLOW);
+    ck_assert_int_eq(ss_doctor_report_verdict(&report), SS_SLOW);
     char *text = print(&report);
     ck_assert_str_eq(text, "fine    cores.allowed       node[1-2]: 8 cores\n"
                            "fine    cores.place         node[1-2], ranks 0,2: socket 0\n"
@@ -221,7 +221,7 @@ START_TEST(equal_findings_are_one)
                            "fine    loader.data         node[1-2]: 100 to 130 images/s\n"
                            "verdict: slow because no GPU (node2, ranks 2-3); ask for GPUs\n");
     free(text);
-    ss_report_free(&report);
+    ss_doctor_report_free(&report);
 }
 END_TEST
 
@@ -229,17 +229,17 @@ END_TEST
 START_TEST(the_worst_is_told)
 {
     static struct ss_findings all[RANKS];
-    struct ss_report report;
+    struct ss_doctor_report report;
     fill(all);
     ss_find(&all[3], SS_BROKEN, "links.allreduce", "stop", "wrong\nsums");
-    ck_assert_int_eq(ss_report_make(all, RANKS, &report), SS_OK);
-    ck_assert_int_eq(ss_report_verdict(&report), SS_BROKEN);
+    ck_assert_int_eq(ss_doctor_report_make(all, RANKS, &report), SS_OK);
+    ck_assert_int_eq(ss_doctor_report_verdict(&report), SS_BROKEN);
     char *text = print(&report);
     ck_assert_msg(strstr(text, "\nverdict: broken because wrong sums (node2, rank 3); stop [and 1 "
                                "more above]\n") != NULL,
                   "%s", text);
     free(text);
-    ss_report_free(&report);
+    ss_doctor_report_free(&report);
 }
 END_TEST
 
@@ -259,12 +259,12 @@ END_TEST
 START_TEST(json_report)
 {
     static struct ss_findings all[RANKS];
-    struct ss_report report;
+    struct ss_doctor_report report;
     json_error_t error;
     const char *path = in_folder("report.json");
     fill(all);
-    ck_assert_int_eq(ss_report_make(all, RANKS, &report), SS_OK);
-    ck_assert_int_eq(ss_report_write(&report, path), SS_OK);
+    ck_assert_int_eq(ss_doctor_report_make(all, RANKS, &report), SS_OK);
+    ck_assert_int_eq(ss_doctor_report_write(&report, path), SS_OK);
     json_t *json = json_load_file(path, 0, &error);
     ck_assert_msg(json != NULL, "%s", error.text);
     ck_assert_str_eq(json_string_value(json_object_get(json, "verdict")), "slow");
@@ -275,7 +275,7 @@ START_TEST(json_report)
     ck_assert_double_eq(json_number_value(json_object_get(loader, "expected")), 50);
     ck_assert_uint_eq(json_array_size(json_object_get(loader, "ranks")), RANKS);
     json_decref(json);
-    ss_report_free(&report);
+    ss_doctor_report_free(&report);
 }
 END_TEST
 
@@ -318,7 +318,7 @@ static void make_root(void)
 static struct ss_findings seen;
 static char told[1 << 15]; /* all that was found, but of this machine */
 
-static void look(ss_doctor_check *check, const struct ss_doctor_options *o)
+static void run_check(ss_doctor_check *check, const struct ss_doctor_options *o)
 {
     struct ss_doctor_options here = *o;
     size_t used = strlen(told);
@@ -371,7 +371,7 @@ static const struct ss_doctor_options cpu = {.device = SS_DOCTOR_CPU};
 
 START_TEST(cores_and_quota)
 {
-    look(ss_doctor_cores, &cpu);
+    run_check(ss_doctor_cores, &cpu);
     expect("cores.allowed", SS_FINE,
            "4 cores, of which several hardware threads may be used (0-3,8-11), of 2 NUMA");
     expect_none("cores.quota");
@@ -379,25 +379,25 @@ START_TEST(cores_and_quota)
     put("/proc/self/cgroup", "0::/slice/job/step\n");
     put("/sys/fs/cgroup/slice/cpu.max", "max 100000\n");
     put("/sys/fs/cgroup/slice/job/cpu.max", "250000 100000\n");
-    look(ss_doctor_cores, &cpu);
+    run_check(ss_doctor_cores, &cpu);
     expect("cores.quota", SS_SLOW, "to 8 that may be run on");
     ck_assert_double_eq(seen.finding[seen.count - 1].value, 2.5);
     put("/sys/fs/cgroup/slice/job/cpu.max", "800000 100000\n");
-    look(ss_doctor_cores, &cpu);
+    run_check(ss_doctor_cores, &cpu);
     expect_none("cores.quota");
     /* v1 */
     put("/proc/self/cgroup", "5:memory:/x\n4:cpu,cpuacct:/docker/abc\n");
     put("/sys/fs/cgroup/cpu/docker/abc/cpu.cfs_quota_us", "-1\n");
     put("/sys/fs/cgroup/cpu/docker/abc/cpu.cfs_period_us", "50000\n");
-    look(ss_doctor_cores, &cpu);
+    run_check(ss_doctor_cores, &cpu);
     expect_none("cores.quota");
     put("/sys/fs/cgroup/cpu/docker/abc/cpu.cfs_quota_us", "75000\n");
-    look(ss_doctor_cores, &cpu);
+    run_check(ss_doctor_cores, &cpu);
     expect("cores.quota", SS_SLOW, "processors");
     ck_assert_double_eq(seen.finding[seen.count - 1].value, 1.5);
     /* one core with two threads is one core */
     put("/proc/self/status", "Cpus_allowed_list:\t0,8\n");
-    look(ss_doctor_cores, &cpu);
+    run_check(ss_doctor_cores, &cpu);
     expect("cores.allowed", SS_SLOW, "a rank may use 1 core;");
     is_golden("doctor/cores.golden");
 }
@@ -431,24 +431,24 @@ START_TEST(machine_and_container)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unsetenv(names[i]);
     put("/proc/cpuinfo", "processor: 0\nmodel name\t: A core of 3 GHz\nflags\t: x\n");
-    look(ss_doctor_machine, &cpu);
+    run_check(ss_doctor_machine, &cpu);
     expect("machine.system", SS_FINE, ", A core of 3 GHz");
     ck_assert_ptr_null(strstr(seen.finding[0].text, "flags"));
     expect_none("machine.container");
     expect_none("machine.modules");
     put("/.dockerenv", "");
-    look(ss_doctor_machine, &cpu);
+    run_check(ss_doctor_machine, &cpu);
     expect("machine.container", SS_FINE, "in a container of docker");
     setenv("SINGULARITY_NAME", "x.sif", 1);
-    look(ss_doctor_machine, &cpu);
+    run_check(ss_doctor_machine, &cpu);
     expect("machine.container", SS_FINE, "in a container of apptainer or singularity: x.sif");
     setenv("APPTAINER_CONTAINER", "/images/y.sif", 1);
-    look(ss_doctor_machine, &cpu);
+    run_check(ss_doctor_machine, &cpu);
     expect("machine.container", SS_FINE, "apptainer or singularity: /images/y.sif");
     setenv("LOADEDMODULES", "cuda/13.0:gcc/12", 1);
     setenv("SLURM_NTASKS", "8", 1);
     setenv("SLURM_CPU_BIND_TYPE", "mask_cpu:", 1);
-    look(ss_doctor_machine, &cpu);
+    run_check(ss_doctor_machine, &cpu);
     expect("machine.modules", SS_FINE, "modules loaded: cuda/13.0:gcc/12");
     expect("machine.slurm", SS_FINE, "NTASKS=8 CPU_BIND_TYPE=mask_cpu:");
 }
@@ -456,14 +456,14 @@ END_TEST
 
 START_TEST(memory_limits)
 {
-    look(ss_doctor_memory, &cpu);
+    run_check(ss_doctor_memory, &cpu);
     expect("memory.available", SS_FINE, "{} GiB");
     ck_assert_double_eq(seen.finding[0].value, 8);
     expect_none("memory.cgroup");
     put("/proc/meminfo", "MemAvailable: 524288 kB\n");
     put("/proc/self/cgroup", "0::/job\n");
     put("/sys/fs/cgroup/job/memory.max", "1073741824\n");
-    look(ss_doctor_memory, &cpu);
+    run_check(ss_doctor_memory, &cpu);
     expect("memory.available", SS_SLOW, "{} GiB");
     expect("memory.cgroup", SS_SLOW, "is killed");
     struct statvfs s;
@@ -474,7 +474,7 @@ START_TEST(memory_limits)
         if (!strcmp(seen.finding[i].check, "memory.shm")) /* others may write there meanwhile */
             ck_assert(seen.finding[i].value > left / 2 && seen.finding[i].value < 2 * left);
     ss_folder_remove(in_folder("dev/shm"));
-    look(ss_doctor_memory, &cpu);
+    run_check(ss_doctor_memory, &cpu);
     expect("memory.shm", SS_BROKEN, "not there");
     is_golden("doctor/memory.golden");
 }
@@ -497,7 +497,7 @@ START_TEST(limits_of_a_process)
     limit(RLIMIT_NPROC, 1024);
     limit(RLIMIT_STACK, 1 << 20);
     limit(RLIMIT_CORE, 0);
-    look(ss_doctor_memory, &o);
+    run_check(ss_doctor_memory, &o);
     expect("memory.limits", SS_FINE,
            "limits: locked memory 0.031 MiB, open files 1024, processes and threads of this user "
            "1024, stack 1 MiB, core files 0 MiB");
@@ -505,7 +505,7 @@ START_TEST(limits_of_a_process)
     limit(RLIMIT_NOFILE, 1023);
     limit(RLIMIT_NPROC, 1000);
     limit(RLIMIT_STACK, 3 << 18);
-    look(ss_doctor_memory, &o);
+    run_check(ss_doctor_memory, &o);
     expect("memory.limits", SS_FINE, "limits: core files 0 MiB");
     expect("memory.locked", SS_BROKEN, "limit of locked memory: 0.031 MiB; 64 MiB are wanted");
     expect("memory.files", SS_SLOW, "limit of open files: 1023; 1024 are wanted");
@@ -513,7 +513,7 @@ START_TEST(limits_of_a_process)
            "limit of processes and threads of this user: 1000; 1024 are wanted");
     expect("memory.stack", SS_SLOW, "limit of stack: 0.75 MiB; 1 MiB are wanted");
     o.fabric = SS_FABRIC_INFINIBAND;
-    look(ss_doctor_memory, &o);
+    run_check(ss_doctor_memory, &o);
     expect("memory.locked", SS_BROKEN, "limit of locked memory: ");
     is_golden("doctor/limits.golden");
 }
@@ -522,7 +522,7 @@ END_TEST
 START_TEST(files_of_nccl)
 {
     put("/etc/nccl.conf", "NCCL_NET=Socket\nNCCL_DEBUG=INFO\n");
-    look(ss_doctor_variables, &cpu);
+    run_check(ss_doctor_variables, &cpu);
     expect("variables.file", SS_FINE, "/etc/nccl.conf: NCCL_NET=Socket NCCL_DEBUG=INFO");
     is_golden("doctor/files.golden");
     /* A pipe that nobody writes to. */
@@ -530,32 +530,32 @@ START_TEST(files_of_nccl)
     snprintf(path, sizeof path, "%s/etc/nccl.conf", folder);
     ck_assert_int_eq(unlink(path), 0);
     ck_assert_int_eq(mkfifo(path, 0600), 0);
-    look(ss_doctor_variables, &cpu);
+    run_check(ss_doctor_variables, &cpu);
     ck_assert_int_eq(unlink(path), 0);
 }
 END_TEST
 
 START_TEST(interfaces_of_a_node)
 {
-    look(ss_doctor_net, &cpu);
+    run_check(ss_doctor_net, &cpu);
     expect("net.interface", SS_FINE, "eth0 up 25 Gbit/s, ib0 down");
     expect_none("net.socket");
     setenv("NCCL_SOCKET_IFNAME", "eth", 1);
-    look(ss_doctor_net, &cpu);
+    run_check(ss_doctor_net, &cpu);
     expect("net.socket", SS_FINE, "chooses eth0");
     setenv("NCCL_SOCKET_IFNAME", "hsn", 1);
-    look(ss_doctor_net, &cpu);
+    run_check(ss_doctor_net, &cpu);
     expect("net.socket", SS_BROKEN, "chooses no interface");
     setenv("NCCL_SOCKET_IFNAME", "=ib0", 1);
-    look(ss_doctor_net, &cpu);
+    run_check(ss_doctor_net, &cpu);
     expect("net.socket", SS_BROKEN, "ib0, which is down");
     setenv("NCCL_SOCKET_IFNAME", "^eth0,lo,ib", 1);
-    look(ss_doctor_net, &cpu);
+    run_check(ss_doctor_net, &cpu);
     expect("net.socket", SS_BROKEN, "chooses no interface");
     unsetenv("NCCL_SOCKET_IFNAME");
     ss_folder_remove(in_folder("sys/class/net/eth0"));
     ss_folder_remove(in_folder("sys/class/net/ib0"));
-    look(ss_doctor_net, &cpu);
+    run_check(ss_doctor_net, &cpu);
     is_golden("doctor/net.golden");
 }
 END_TEST
@@ -574,30 +574,30 @@ static void put_port(const char *adapter, const char *state, const char *layer, 
 START_TEST(infiniband_adapters)
 {
     struct ss_doctor_options o = {.fabric = SS_FABRIC_INFINIBAND, .link_gbit = 200};
-    look(ss_doctor_net, &o);
+    run_check(ss_doctor_net, &o);
     expect("net.infiniband", SS_BROKEN, "no adapter");
     put_port("mlx5_0", "1: DOWN\n", "InfiniBand\n", "10 Gb/sec (4X SDR)\n");
-    look(ss_doctor_net, &o);
+    run_check(ss_doctor_net, &o);
     expect("net.infiniband", SS_BROKEN, "is active");
     put_port("mlx5_0", "4: ACTIVE\n", "InfiniBand\n", "200 Gb/sec (4X HDR)\n");
-    look(ss_doctor_net, &o);
+    run_check(ss_doctor_net, &o);
     expect("net.adapters", SS_FINE, "mlx5_0:1 InfiniBand active 200 Gbit/s");
     expect_none("net.infiniband");
     put_port("mlx5_0", "4: ACTIVE\n", "InfiniBand\n", "100 Gb/sec (2X HDR)\n");
-    look(ss_doctor_net, &o);
+    run_check(ss_doctor_net, &o);
     expect("net.infiniband", SS_SLOW, "{} Gbit/s");
     put_port("mlx5_0", "4: ACTIVE\n", "InfiniBand\n", "200 Gb/sec (4X HDR)\n");
     put_port("mlx5_1", "4: ACTIVE\n", "Ethernet\n", "100 Gb/sec\n");
-    look(ss_doctor_net, &o);
+    run_check(ss_doctor_net, &o);
     expect("net.infiniband", SS_SLOW, "alike");
     setenv("NCCL_IB_HCA", "=mlx5_0", 1);
-    look(ss_doctor_net, &o);
+    run_check(ss_doctor_net, &o);
     expect_none("net.infiniband");
     setenv("NCCL_IB_HCA", "=mlx5_1", 1);
-    look(ss_doctor_net, &o);
+    run_check(ss_doctor_net, &o);
     expect("net.infiniband", SS_SLOW, "are Ethernet's");
     setenv("NCCL_IB_HCA", "=mlx5_7", 1);
-    look(ss_doctor_net, &o);
+    run_check(ss_doctor_net, &o);
     expect("net.infiniband", SS_BROKEN, "none of this node's");
     is_golden("doctor/infiniband.golden");
 }
@@ -606,15 +606,15 @@ END_TEST
 START_TEST(slingshot_cards)
 {
     struct ss_doctor_options o = {.fabric = SS_FABRIC_SLINGSHOT};
-    look(ss_doctor_net, &o);
+    run_check(ss_doctor_net, &o);
     expect("net.slingshot", SS_BROKEN, "no card");
     put("/sys/class/cxi/cxi0/x", "");
     put("/sys/class/cxi/cxi1/x", "");
     put("/dev/cxi0", "");
-    look(ss_doctor_net, &o);
+    run_check(ss_doctor_net, &o);
     expect("net.slingshot", SS_BROKEN, "1 of 2");
     put("/dev/cxi1", "");
-    look(ss_doctor_net, &o);
+    run_check(ss_doctor_net, &o);
     expect_none("net.slingshot");
     expect("net.cards", SS_FINE, "2 Slingshot cards");
     is_golden("doctor/slingshot.golden");
@@ -658,7 +658,7 @@ START_TEST(libraries)
     if (plugins[_i].plugin)
         setenv("NCCL_NET_PLUGIN",
                strcmp(plugins[_i].plugin, "BAD") ? plugins[_i].plugin : in_folder("bad.so"), 1);
-    look(ss_doctor_libraries, &o);
+    run_check(ss_doctor_libraries, &o);
     if (plugins[_i].verdict < 0)
         expect_none("net.plugin");
     else
@@ -675,7 +675,7 @@ START_TEST(libraries)
             ck_assert_int_eq(f->verdict, missing ? SS_BROKEN : SS_FINE);
     }
     o.device = SS_DOCTOR_CPU;
-    look(ss_doctor_libraries, &o);
+    run_check(ss_doctor_libraries, &o);
     ck_assert_int_eq(seen.count, 0);
 }
 END_TEST
@@ -720,7 +720,7 @@ static enum ss_status finish_memory(void *state)
 
 static struct ss_findings seen_of_links;
 
-static void look_at_sums(const char *gpu, size_t wrong, double seconds)
+static void probe_sums(const char *gpu, size_t wrong, double seconds)
 {
     static struct ss_links_place place = {.host = "node1"};
     const struct ss_comm_config self = {"self", 10};
@@ -741,14 +741,14 @@ static void look_at_sums(const char *gpu, size_t wrong, double seconds)
     snprintf(place.gpu, sizeof place.gpu, "%s", gpu ? gpu : "");
     memset(&seen_of_links, 0, sizeof seen_of_links);
     ck_assert_int_eq(ss_comm_open(&self, &l.comm), SS_OK);
-    ck_assert_int_eq(ss_links_sums(&l, seconds), SS_OK);
+    ck_assert_int_eq(ss_links_all_reduce(&l, seconds), SS_OK);
     ss_comm_close(l.comm);
     free(m.bytes);
     free(l.host);
 }
 
 /* Findings that say so, of that verdict. */
-static int links_that_say(enum ss_verdict verdict, const char *text)
+static int links_with_verdict(enum ss_verdict verdict, const char *text)
 {
     int n = 0;
     for (int i = 0; i < seen_of_links.count; i++) {
@@ -761,26 +761,27 @@ static int links_that_say(enum ss_verdict verdict, const char *text)
 
 START_TEST(sums_of_links)
 {
-    look_at_sums(NULL, SIZE_MAX, 1);
-    ck_assert_int_eq(links_that_say(SS_FINE, "a sum of 64 KiB over 1 ranks (memory): "), 1);
-    ck_assert_int_eq(links_that_say(SS_BROKEN, ""), 0);
-    ck_assert_int_eq(links_that_say(SS_SLOW, ""), 0);
+    probe_sums(NULL, SIZE_MAX, 1);
+    ck_assert_int_eq(links_with_verdict(SS_FINE, "a sum of 64 KiB over 1 ranks (memory): "), 1);
+    ck_assert_int_eq(links_with_verdict(SS_BROKEN, ""), 0);
+    ck_assert_int_eq(links_with_verdict(SS_SLOW, ""), 0);
 
     /* Each sum of the sizes from 512 KiB on: one element of it. */
-    look_at_sums(NULL, 20000, 8);
-    ck_assert_int_eq(links_that_say(SS_FINE, "a sum of 64 KiB over 1 ranks (memory): "), 1);
-    ck_assert_int_eq(links_that_say(SS_BROKEN, " sums of 64 KiB "), 0);
-    ck_assert_int_eq(links_that_say(SS_BROKEN, " sums of 512 KiB over 1 ranks one or more came to "
-                                               "rank 0 on node1 with "),
+    probe_sums(NULL, 20000, 8);
+    ck_assert_int_eq(links_with_verdict(SS_FINE, "a sum of 64 KiB over 1 ranks (memory): "), 1);
+    ck_assert_int_eq(links_with_verdict(SS_BROKEN, " sums of 64 KiB "), 0);
+    ck_assert_int_eq(links_with_verdict(SS_BROKEN,
+                                        " sums of 512 KiB over 1 ranks one or more came to "
+                                        "rank 0 on node1 with "),
                      1);
-    ck_assert_int_eq(links_that_say(SS_BROKEN, " wrong elements, the first 20000: "),
-                     links_that_say(SS_BROKEN, ""));
+    ck_assert_int_eq(links_with_verdict(SS_BROKEN, " wrong elements, the first 20000: "),
+                     links_with_verdict(SS_BROKEN, ""));
     ck_assert_ptr_nonnull(strstr(seen_of_links.finding[1].advice, "NCCL_PROTO=^LL128"));
 
     /* A GPU's links of one node should be NVLink: one rank uses nothing of it, which is too little. */
-    look_at_sums("NVIDIA H100 80GB HBM3", SIZE_MAX, 1);
-    ck_assert_int_eq(links_that_say(SS_SLOW, "would be the links'"),
-                     links_that_say(SS_FINE, "left out") ? 0 : 1);
+    probe_sums("NVIDIA H100 80GB HBM3", SIZE_MAX, 1);
+    ck_assert_int_eq(links_with_verdict(SS_SLOW, "would be the links'"),
+                     links_with_verdict(SS_FINE, "left out") ? 0 : 1);
 }
 END_TEST
 

@@ -7,7 +7,7 @@ GPU_TESTS += tests/gpu/test_gpu_faults.sh
 endif
 endif
 GPU_TESTS += tests/gpu/test_gpu_exec
-GPU_TESTS += tests/gpu/test_gpu_ranks.sh tests/gpu/test_gpu_graphs.sh tests/gpu/test_gpu_pictures.sh \
+GPU_TESTS += tests/gpu/test_gpu_ranks.sh tests/gpu/test_gpu_graphs.sh tests/gpu/test_gpu_images.sh \
 	tests/gpu/test_gpu_order.sh tests/gpu/test_gpu_models.sh tests/gpu/test_gpu_models_imported.sh \
 	tests/gpu/test_gpu_trace.sh tests/gpu/test_gpu_nvtx.sh tests/gpu/test_gpu_resume.sh tests/gpu/test_gpu_recipes.sh \
 	tests/gpu/test_gpu_shard.sh tests/gpu/test_gpu_one_rank.sh tests/gpu/test_gpu_shared.sh tests/gpu/test_gpu_monitor.sh \

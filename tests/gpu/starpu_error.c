@@ -8,7 +8,7 @@
 int main(void)
 {
 #ifdef HAVE_STARPU_CUDA_SET_ERROR_HANDLER
-    ss_lanes_hear_faults(&ss_cuda_kernels);
+    ss_lanes_set_error_handler(&ss_cuda_kernels);
     STARPU_CUDA_REPORT_ERROR(cudaErrorECCUncorrectable);
     return 0;
 #else

@@ -33,8 +33,8 @@ START_TEST(as_cpu)
     struct outcome cpu = run(&s, start_runtime(1, 1), TRAINED, 0.05);
     struct outcome gpu = run(&s, start_gpu(SS_DTYPE_F32, 1, 1), TRAINED, 0.05);
     check_close(&gpu, &cpu, 1e-4);
-    forget(&gpu);
-    forget(&cpu);
+    free_outcome(&gpu);
+    free_outcome(&cpu);
 }
 END_TEST
 
@@ -107,10 +107,10 @@ static void check_formats(struct setting s)
             ck_assert_msg(d <= bounds[t], "%s: the gradient of parameter %d differs by %.3g",
                           ss_dtype_name(s.dtype), i, d);
         }
-        forget(&gpu);
+        free_outcome(&gpu);
     }
-    forget(&cpu);
-    forget(&start);
+    free_outcome(&cpu);
+    free_outcome(&start);
 }
 
 START_TEST(gradients_of_formats)
@@ -129,8 +129,8 @@ START_TEST(first_layers_as_cpu)
     struct outcome cpu = run(&s, start_runtime(1, 1), 9, 0.05);
     struct outcome gpu = run(&s, start_gpu(SS_DTYPE_F32, 1, 1), 9, 0.05);
     check_close(&gpu, &cpu, 1e-4);
-    forget(&gpu);
-    forget(&cpu);
+    free_outcome(&gpu);
+    free_outcome(&cpu);
     check_formats(s);
     make_data();
 }
@@ -141,7 +141,7 @@ static uint64_t hash_with(const struct setting *s, int ordered, int workers)
     struct outcome o = run(s, start_gpu(s->dtype, ordered, workers), TRAINED, 0.05);
     uint64_t hash = o.hash;
     ck_assert(isfinite(o.loss));
-    forget(&o);
+    free_outcome(&o);
     return hash;
 }
 
@@ -231,9 +231,9 @@ START_TEST(replays_where_it_pays)
     ck_assert_uint_le(fast_gpu.replayed, LONG - 6);
     ck_assert_uint_eq(fast_gpu.hash, plain.hash);
     ck_assert_uint_eq(slow_gpu.hash, plain.hash);
-    forget(&plain);
-    forget(&slow_gpu);
-    forget(&fast_gpu);
+    free_outcome(&plain);
+    free_outcome(&slow_gpu);
+    free_outcome(&fast_gpu);
 }
 END_TEST
 
@@ -252,26 +252,26 @@ START_TEST(parts_as_copies)
     struct outcome copied = run(&s, start_gpu(dtype, 1, 1), 5, 0.05);
     ck_assert_uint_eq(in_place.hash, copied.hash);
     ck_assert_double_eq(in_place.eval.loss, copied.eval.loss);
-    forget(&in_place);
-    forget(&copied);
+    free_outcome(&in_place);
+    free_outcome(&copied);
 }
 END_TEST
 
 /* When weights' gradients are made changes no bit, in both modes. */
 START_TEST(weights_put_off)
 {
-    static const int put_off[] = {-1, 3, 1 << 16};
+    static const int deferred[] = {-1, 3, 1 << 16};
     struct setting s = setting_of(_i);
     s.bucket_mb = 0.01;
     s.dtype = (enum ss_dtype)(_i % 3);
     const struct in_order want = train_in_order(&s, start_gpu(s.dtype, 1, 1));
     struct in_order run;
     for (int k = 0; k < 3; k++) {
-        s.defer_weight_grads = put_off[k];
+        s.defer_weight_grads = deferred[k];
         run = train_in_order(&s, start_gpu(s.dtype, k % 2, 1));
         ck_assert_uint_eq(run.hash, want.hash);
     }
-    ck_assert(run.put_off > 0 || _i != 0); /* the first one has convolutions */
+    ck_assert(run.deferred > 0 || _i != 0); /* the first one has convolutions */
 }
 END_TEST
 
@@ -309,9 +309,9 @@ START_TEST(short_batch)
         s.nondeterministic = ordered;
         struct outcome gpu = run(&s, start_gpu(SS_DTYPE_F32, ordered, 1), TRAINED, 0.05);
         check_close(&gpu, &cpu, 1e-4);
-        forget(&gpu);
+        free_outcome(&gpu);
     }
-    forget(&cpu);
+    free_outcome(&cpu);
     s.nondeterministic = 0;
     s.whole = 2;
     for (int dtype = 0; dtype < 3; dtype++) {
@@ -322,7 +322,7 @@ START_TEST(short_batch)
             s.spoils = on;
             struct outcome gpu = run(&s, start_gpu(s.dtype, 1, 1 + on), 9, 0.01);
             hash[on] = gpu.hash;
-            forget(&gpu);
+            free_outcome(&gpu);
         }
         ck_assert_uint_eq(hash[0], hash[1]);
     }
@@ -343,8 +343,8 @@ START_TEST(micro_steps)
     ck_assert_uint_eq(hash_with(&s, 0, 2), gpu.hash);
     s.replay = SS_REPLAY_ON;
     ck_assert_uint_eq(hash_with(&s, 1, 2), gpu.hash);
-    forget(&gpu);
-    forget(&cpu);
+    free_outcome(&gpu);
+    free_outcome(&cpu);
 }
 END_TEST
 

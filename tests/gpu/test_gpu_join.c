@@ -121,7 +121,7 @@ START_TEST(gather_parts)
         const int at = channels, of = 3 * channels;
         const size_t pixels = 2 * 5 * 3, count = pixels * (size_t)of;
         const struct ss_act whole = {2, of, 5, 3, of}, own = {2, channels, 5, 3, channels},
-                            part = ss_act_part(&whole, channels);
+                            part = ss_act_view(&whole, channels);
         const float *x = host_random(pixels * (size_t)channels, 1, (enum ss_dtype)_i);
         float *all = host_random(count, 2, (enum ss_dtype)_i);
         void *from = gpu_put(gpu, x, pixels * (size_t)channels), *y = gpu_put(gpu, all, count),

@@ -10,7 +10,7 @@ export SS_HOSTGPU_DEVICES=2
 need 2
 if [ -z "$emulated" ]; then
     run "$STARSTEP" train --device cuda --task-times h200 --data-dir "$REFERENCE/data"
-    check "a real GPU does not pretend" grep -q 'only an emulated GPU can pretend' "$work/err"
+    check "a real GPU refuses timed emulation" grep -q 'only an emulated GPU supports timed emulation' "$work/err"
     finish
 fi
 if [ -z "$PYTHON" ]; then

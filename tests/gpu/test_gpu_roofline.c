@@ -1,5 +1,5 @@
 /* test_gpu_roofline.c: each task of a step launches on the emulated GPU as often as predicted: so
- * src/kernels/tally follows src/kernels/cuda. */
+ * src/kernels/cost_model follows src/kernels/cuda. */
 #include "sim/roofline.h"
 #include "tests/runtime/exec_common.h"
 

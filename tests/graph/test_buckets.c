@@ -86,18 +86,18 @@ START_TEST(default_caps)
 }
 END_TEST
 
-static double play_put_off(const struct ss_bucket_costs *c, int put_off, const int *bucket, int n,
-                           const int *order, int *used)
+static double play_deferred(const struct ss_bucket_costs *c, int deferred, const int *bucket, int n,
+                            const int *order, int *used)
 {
     double step_s;
-    ck_assert_int_eq(ss_bucket_play(c, put_off, bucket, n, order, used, &step_s), SS_OK);
+    ck_assert_int_eq(ss_bucket_play(c, deferred, bucket, n, order, used, &step_s), SS_OK);
     return step_s;
 }
 
 static double play(const struct ss_bucket_costs *c, const int *bucket, int n, const int *order,
                    int *used)
 {
-    return play_put_off(c, 0, bucket, n, order, used);
+    return play_deferred(c, 0, bucket, n, order, used);
 }
 
 static const double no_weights[64];
@@ -172,37 +172,37 @@ START_TEST(weights_put_off)
     c.weights_s = (const double[]){1, 1};
     c.sum_s_per_byte = 1.5 / (double)MIB;
     int used[2];
-    ck_assert_double_eq_tol(play_put_off(&c, 0, (int[]){1, 0}, 2, NULL, used), 7.5, 1e-9);
-    ck_assert_double_eq_tol(play_put_off(&c, 1, (int[]){1, 0}, 2, NULL, used), 7.5, 1e-9);
-    ck_assert_double_eq_tol(play_put_off(&c, 2, (int[]){0, 1}, 2, NULL, used), 7, 1e-9);
+    ck_assert_double_eq_tol(play_deferred(&c, 0, (int[]){1, 0}, 2, NULL, used), 7.5, 1e-9);
+    ck_assert_double_eq_tol(play_deferred(&c, 1, (int[]){1, 0}, 2, NULL, used), 7.5, 1e-9);
+    ck_assert_double_eq_tol(play_deferred(&c, 2, (int[]){0, 1}, 2, NULL, used), 7, 1e-9);
     ck_assert(used[0] == 0 && used[1] == 1);
-    ck_assert_double_eq_tol(play_put_off(&c, 99, (int[]){0, 1}, 2, (int[]){1, 0}, NULL), 9, 1e-9);
+    ck_assert_double_eq_tol(play_deferred(&c, 99, (int[]){0, 1}, 2, (int[]){1, 0}, NULL), 9, 1e-9);
     struct ss_bucket_choice choice;
     ck_assert_int_eq(ss_bucket_choose(&c, &choice), SS_OK);
-    ck_assert_int_eq(choice.put_off, 2);
+    ck_assert_int_eq(choice.deferred, 2);
     ck_assert_int_eq(choice.buckets, 2);
     ck_assert_double_eq_tol(choice.step_s, 7, 1e-9);
     for (int given = -1; given < 2; given++) {
-        c.put_off = &given;
+        c.deferred = &given;
         ck_assert_int_eq(ss_bucket_choose(&c, &choice), SS_OK);
-        ck_assert_int_eq(choice.put_off, given);
+        ck_assert_int_eq(choice.deferred, given);
         ck_assert_double_eq_tol(choice.step_s, 7.5, 1e-9);
     }
-    c.put_off = NULL;
+    c.deferred = NULL;
     /* Updates of 0.5, that of the first block in front: 4.5 to 5, 6 to 6.5; forward 5 to 6, 6.5 to 7.5. */
     c.update_s_per_byte = 0.5 / (double)MIB;
-    ck_assert_double_eq_tol(play_put_off(&c, 2, (int[]){0, 1}, 2, NULL, used), 7.5, 1e-9);
+    ck_assert_double_eq_tol(play_deferred(&c, 2, (int[]){0, 1}, 2, NULL, used), 7.5, 1e-9);
     /* Only behind the last sum, at 6: to 6.5 and 7, or the other one to 7.5 while the first's forward runs. */
     c.updates_last = 1;
-    ck_assert_double_eq_tol(play_put_off(&c, 2, (int[]){0, 1}, 2, NULL, used), 9, 1e-9);
+    ck_assert_double_eq_tol(play_deferred(&c, 2, (int[]){0, 1}, 2, NULL, used), 9, 1e-9);
     c.updates_beside = 1;
-    ck_assert_double_eq_tol(play_put_off(&c, 2, (int[]){0, 1}, 2, NULL, used), 8.5, 1e-9);
+    ck_assert_double_eq_tol(play_deferred(&c, 2, (int[]){0, 1}, 2, NULL, used), 8.5, 1e-9);
     /* Where sums hide without it nothing is put off. */
     c = two_equal_blocks;
     c.weights_s = (const double[]){1, 1};
     c.sum_s_per_byte = 1e-3 / (double)MIB;
     ck_assert_int_eq(ss_bucket_choose(&c, &choice), SS_OK);
-    ck_assert_int_eq(choice.put_off, 0);
+    ck_assert_int_eq(choice.deferred, 0);
 }
 END_TEST
 
@@ -221,9 +221,9 @@ START_TEST(put_off_with_slack)
                                 .sum_s_per_byte = 1. / (double)MIB};
     struct ss_bucket_choice choice;
     int used[3];
-    ck_assert_double_eq_tol(play_put_off(&c, 2, (int[]){1, 2, 0}, 3, NULL, used), 9, 1e-9);
+    ck_assert_double_eq_tol(play_deferred(&c, 2, (int[]){1, 2, 0}, 3, NULL, used), 9, 1e-9);
     ck_assert_int_eq(ss_bucket_choose(&c, &choice), SS_OK);
-    ck_assert_int_eq(choice.put_off, 3);
+    ck_assert_int_eq(choice.deferred, 3);
     ck_assert_double_eq_tol(choice.step_s, 9, 1e-9);
 }
 END_TEST
@@ -282,7 +282,7 @@ static void check_choice(const struct ss_bucket_costs *c, const struct ss_bucket
     int finished[64];
     for (int i = 0; i < c->nblocks; i++)
         can[i] = c->weights_s[i] > 0;
-    ss_bucket_finish(can, c->nblocks, choice->put_off, finished);
+    ss_bucket_finish(can, c->nblocks, choice->deferred, finished);
     ck_assert_int_eq(ss_bucket_partition(c->bytes, c->nblocks, finished, &caps, bucket),
                      choice->buckets);
     for (const char *at = choice->order; *at; at += strcspn(at, ","), at += *at == ',')
@@ -290,7 +290,7 @@ static void check_choice(const struct ss_bucket_costs *c, const struct ss_bucket
     for (int k = 0; !*choice->order && k < choice->buckets; k++)
         order[n++] = k;
     ck_assert_int_eq(n, choice->buckets);
-    ck_assert_double_eq_tol(play_put_off(c, choice->put_off, bucket, n, order, NULL),
+    ck_assert_double_eq_tol(play_deferred(c, choice->deferred, bucket, n, order, NULL),
                             choice->step_s, 1e-9);
     static const double usual[] = {1, 5, 25, 100};
     for (int i = 0; i < 4; i++) {
@@ -325,7 +325,7 @@ START_TEST(choices)
     }
     struct ss_bucket_choice choice;
     ck_assert_int_eq(ss_bucket_choose(&c, &choice), SS_OK);
-    ck_assert(_i % 4 || choice.put_off == 0);
+    ck_assert(_i % 4 || choice.deferred == 0);
     check_choice(&c, &choice);
 }
 END_TEST

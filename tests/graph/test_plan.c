@@ -1660,7 +1660,7 @@ static void check_unstored(const struct ss_plan *plan, const char *names)
 START_TEST(unstored)
 {
     static const struct {
-        int put_off, sync_stats;
+        int deferred, sync_stats;
         const char *names;
     } cases[] = {
         {0, 0, " pre_bn a c"}, {-1, 0, " pre_bn a c"}, {3, 0, " a c"}, {100, 0, ""}, {0, 2, ""},
@@ -1669,7 +1669,7 @@ START_TEST(unstored)
     for (int made = 0; made < 2; made++) {
         struct ss_plan_options options = defaults;
         struct ss_graph *g;
-        options.defer_weight_grads = cases[_i].put_off;
+        options.defer_weight_grads = cases[_i].deferred;
         options.sync_stats = cases[_i].sync_stats;
         options.makes_x = made ? makes_x : NULL;
         struct ss_plan *plan = lower_named("pre", &options, &g);
@@ -1710,7 +1710,7 @@ static void check_adding(const struct ss_plan *plan, const char *names)
 START_TEST(adds_on_store)
 {
     static const struct {
-        int put_off;
+        int deferred;
         const char *names;
     } cases[] = {{0, " b h i"}, {1, ""}, {-1, ""}};
     int tasks[2];
@@ -1718,7 +1718,7 @@ START_TEST(adds_on_store)
     for (int adds = 0; adds < 2; adds++) {
         struct ss_plan_options options = defaults;
         struct ss_graph *g;
-        options.defer_weight_grads = cases[_i].put_off;
+        options.defer_weight_grads = cases[_i].deferred;
         options.adds = adds ? makes_x : NULL;
         struct ss_plan *plan = lower_named("pre", &options, &g);
         check_adding(plan, adds ? cases[_i].names : "");

@@ -321,7 +321,7 @@ void test_copies()
     CHECK(cudaMemset(host, 0, 100) == cudaErrorInvalidValue);
     CHECK(cudaGetLastError() == cudaErrorInvalidValue);
     CUDA(cudaMemcpy(x.p, host, 100, cudaMemcpyDefault));
-    /* the 4 by 3 corner at (2,1) of a 10 by 10 picture, to the front */
+    /* the 4 by 3 corner at (2,1) of a 10 by 10 image, to the front */
     char corner[12] = {0};
     CUDA(cudaMemcpy2D(corner, 4, x.p + 12, 10, 4, 3, cudaMemcpyDeviceToHost));
     for (int i = 0; i < 12; i++)

@@ -105,7 +105,7 @@ void window_in_progress(const place &p)
 
 /* --- what is not there ------------------------------------------------------------------------ */
 
-void lacks_all(const place &p)
+void fails_all_allocations(const place &p)
 {
     ncclComm_t comm = start(p);
     void *a = nullptr, *handle = comm;
@@ -425,7 +425,7 @@ void check_memory()
     const char *lacks = "SS_HOSTGPU_NCCL_LACKS", *version = "SS_HOSTGPU_NCCL_VERSION";
     good("registered memory", 2, {}, registered_memory);
     good("a window in progress", 2, {}, window_in_progress);
-    good("nothing of memory", 2, {{lacks, "memory,registration"}}, lacks_all);
+    good("nothing of memory", 2, {{lacks, "memory,registration"}}, fails_all_allocations);
     good("no windows", 2, {{lacks, "window"}}, lacks_windows);
     dies("bad list", {{lacks, "windows"}}, memory_only, {"is not memory, window or registration"});
     dies("version", {{version, "22602"}}, old_version, {"2.26.2 has no ncclCommWindowRegister"});

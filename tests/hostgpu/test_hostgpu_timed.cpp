@@ -173,8 +173,8 @@ int main()
     setenv("SS_HOSTGPU_TIME_SCALE", "2", 1);
     setenv("SS_HOSTGPU_MEMORY_MB", "1048576", 1);
     setenv("SS_HOSTGPU_HOST_LINK", "0.5:3000", 1);
-    hostgpu::hostgpu_pretend();
-    CHECK(hostgpu::pretends() && !hostgpu::spends());
+    hostgpu::hostgpu_emulate_time();
+    CHECK(hostgpu::emulates_time() && !hostgpu::spends());
     test_chain();
     CHECK(hostgpu::spends());
     test_beside();

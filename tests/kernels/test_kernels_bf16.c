@@ -749,7 +749,7 @@ END_TEST
 /* Writes some channels of a tensor, whose others must stay, and reads them, as a sum. */
 START_TEST(gather_parts)
 {
-    const struct ss_act whole = {2, PITCH, 5, 3, test_block(_i, 1)}, part = ss_act_part(&whole, 32),
+    const struct ss_act whole = {2, PITCH, 5, 3, test_block(_i, 1)}, part = ss_act_view(&whole, 32),
                         alone = {2, 32, 5, 3, 16};
     const struct ss_gather
         in = {.y = part, .nparts = 1, .part = {{alone, 0, 0, 32, 1}}, .y_pitch = PITCH},

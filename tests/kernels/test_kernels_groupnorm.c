@@ -23,7 +23,7 @@ static struct outcome run(const struct groupnorm_reference *r, const struct ss_n
     return o;
 }
 
-static void forget(struct outcome *o)
+static void free_outcome(struct outcome *o)
 {
     free(o->y), free(o->dx), free(o->saved), free(o->grads);
 }
@@ -86,7 +86,7 @@ START_TEST(against_double)
         check_act("y", &op.shape, o.y, r.y, 1e-5);
         check_act("dx", &op.shape, o.dx, r.dx, 1e-5);
         free(grads);
-        forget(&o);
+        free_outcome(&o);
         reference_free(&r);
     }
 }
@@ -100,7 +100,7 @@ START_TEST(large_mean)
     reference_make(&r, 5, 0, 1000);
     struct outcome o = run(&r, &op);
     check_act("y", &op.shape, o.y, r.y, 1e-3);
-    forget(&o);
+    free_outcome(&o);
     reference_free(&r);
 }
 END_TEST
@@ -118,8 +118,8 @@ START_TEST(same_bits_on_any_threads)
     ck_assert_mem_eq(one.y, two.y, bytes);
     ck_assert_mem_eq(one.dx, two.dx, bytes);
     ck_assert_mem_eq(one.grads, two.grads, 2 * (size_t)r.c * sizeof(float));
-    forget(&one);
-    forget(&two);
+    free_outcome(&one);
+    free_outcome(&two);
     reference_free(&r);
 }
 END_TEST

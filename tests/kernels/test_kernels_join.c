@@ -86,7 +86,7 @@ START_TEST(gather_parts)
     static const int blocks[] = {16, 8, 1};
     const int block = blocks[_i % 3], at = 16, channels = _i / 3 ? 20 : 16,
               of = at + channels + 16 * !(_i / 3);
-    const struct ss_act whole = {2, of, 5, 3, block}, part = ss_act_part(&whole, channels),
+    const struct ss_act whole = {2, of, 5, 3, block}, part = ss_act_view(&whole, channels),
                         own = {2, channels, 5, 3, 16};
     double *plain = random_doubles(plain_count(&own), 1),
            *all = random_doubles(plain_count(&whole), 2);

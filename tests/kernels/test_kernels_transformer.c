@@ -24,7 +24,7 @@ static struct outcome run_layernorm(const struct layernorm_reference *r, const s
     return o;
 }
 
-static void forget(struct outcome *o)
+static void free_outcome(struct outcome *o)
 {
     free(o->y), free(o->dx), free(o->saved), free(o->grads);
 }
@@ -80,7 +80,7 @@ START_TEST(layernorm_against_double)
         check_act("y", &a, o.y, r.y, 1e-5);
         check_act("dx", &a, o.dx, r.dx, 1e-5);
         free(grads);
-        forget(&o);
+        free_outcome(&o);
     }
     layernorm_free(&r);
 }
@@ -94,7 +94,7 @@ START_TEST(layernorm_large_mean)
     const struct ss_act a = layernorm_act(4, 16);
     struct outcome o = run_layernorm(&r, &a);
     check_act("y", &a, o.y, r.y, 1e-4);
-    forget(&o);
+    free_outcome(&o);
     layernorm_free(&r);
 }
 END_TEST
@@ -112,8 +112,8 @@ START_TEST(layernorm_same_bits_on_any_threads)
     ck_assert_mem_eq(one.y, two.y, bytes);
     ck_assert_mem_eq(one.dx, two.dx, bytes);
     ck_assert_mem_eq(one.grads, two.grads, 2 * (size_t)r.c * sizeof(float));
-    forget(&one);
-    forget(&two);
+    free_outcome(&one);
+    free_outcome(&two);
     layernorm_free(&r);
 }
 END_TEST
@@ -131,7 +131,7 @@ START_TEST(layernorm_parameters_alone)
     OK(ss_cpu_layernorm_backward(cpu, &a, dy, x, gamma, o.saved, NULL, grads, grads + c));
     ck_assert_mem_eq(grads, o.grads, 2 * c * sizeof(float));
     free(x), free(dy), free(gamma), free(grads);
-    forget(&o);
+    free_outcome(&o);
     layernorm_free(&r);
 }
 END_TEST
@@ -203,7 +203,7 @@ START_TEST(attention_against_double)
         struct outcome o = run_attention(&r, &shape);
         check_act("y", &shape.y, o.y, r.y, 1e-5);
         check_act("dx", &shape.x, o.dx, r.dx, 1e-5);
-        forget(&o);
+        free_outcome(&o);
     }
     attention_free(&r);
 }
@@ -217,7 +217,7 @@ START_TEST(attention_large_scores)
     struct outcome o = run_attention(&r, &shape);
     check_act("y", &shape.y, o.y, r.y, 2e-4); /* a score of 1000 has an error of 1e-4 */
     check_act("dx", &shape.x, o.dx, r.dx, 1e-3);
-    forget(&o);
+    free_outcome(&o);
     attention_free(&r);
 }
 END_TEST
@@ -270,8 +270,8 @@ START_TEST(attention_same_bits_on_any_threads)
     struct outcome one = run_attention(&r, &shape);
     ck_assert_mem_eq(one.y, two.y, ss_act_elements(&shape.y) * sizeof(float));
     ck_assert_mem_eq(one.dx, two.dx, ss_act_elements(&shape.x) * sizeof(float));
-    forget(&one);
-    forget(&two);
+    free_outcome(&one);
+    free_outcome(&two);
     attention_free(&r);
 }
 END_TEST

@@ -98,7 +98,7 @@ START_TEST(nvml_health)
         struct ss_nvml *n = ss_nvml_open(why, sizeof why);
         ck_assert_ptr_nonnull(n);
         ck_assert_str_eq(ss_nvml_driver(n), "550.0-fake");
-        ss_nvml_look(n, 0, &h);
+        ss_nvml_health(n, 0, &h);
         ck_assert_str_eq(h.bus_id, "00000000:01:00.0");
         ck_assert_int_eq(h.persistence, 1);
         ck_assert_int_eq(h.processes, strcmp(wrong, "shared") ? 0 : 2);
@@ -109,11 +109,11 @@ START_TEST(nvml_health)
             ck_assert_ptr_null(h.slowed);
         else
             ck_assert_str_eq(h.slowed, "too hot");
-        ss_nvml_look(n, 1, &h);
+        ss_nvml_health(n, 1, &h);
         ck_assert_str_eq(h.bus_id, "00000000:02:00.0");
         ck_assert(h.persistence == 0 && h.processes == 0 && h.links_active == 2 &&
                   h.ecc_errors == 0 && !h.slowed);
-        ss_nvml_look(n, 3, &h);
+        ss_nvml_health(n, 3, &h);
         ck_assert(!*h.bus_id && h.persistence == -1 && h.processes == -1 && h.links == 0 &&
                   h.ecc_errors == -1 && !h.slowed);
         ss_nvml_close(n);
@@ -143,7 +143,7 @@ START_TEST(nvml_slowed)
         use_fake(cases[i].bits);
         struct ss_nvml *n = ss_nvml_open(why, sizeof why);
         ck_assert_ptr_nonnull(n);
-        ss_nvml_look(n, 0, &h);
+        ss_nvml_health(n, 0, &h);
         ck_assert_msg(!h.slowed == !cases[i].why, "%s", cases[i].bits);
         if (h.slowed)
             ck_assert_str_eq(h.slowed, cases[i].why);
@@ -224,14 +224,14 @@ struct family {
     int go[2], said[2];
 };
 
-static void hear(int fd)
+static void read_line(int fd)
 {
     char c;
     if (read(fd, &c, 1) != 1)
         _exit(8);
 }
 
-static void say_number(int fd, pid_t pid)
+static void send_number(int fd, pid_t pid)
 {
     if (write(fd, &pid, sizeof pid) != sizeof pid)
         _exit(7);
@@ -248,16 +248,16 @@ static void start_family(struct family *f, int child_stays)
         pid_t pid = fork();
         if (!pid) {
             hold_memory(64);
-            say_number(f->said[1], getpid());
-            hear(f->go[0]);
+            send_number(f->said[1], getpid());
+            read_line(f->go[0]);
             burn(0.4);
-            say_number(f->said[1], getpid());
-            hear(f->go[0]);
+            send_number(f->said[1], getpid());
+            read_line(f->go[0]);
             _exit(0);
         }
         if (child_stays)
             waitpid(pid, NULL, 0);
-        hear(f->go[0]);
+        read_line(f->go[0]);
         _exit(0);
     }
     ck_assert_int_eq(read(f->said[0], &f->grandchild, sizeof f->grandchild), sizeof f->grandchild);

@@ -1,5 +1,5 @@
-/* test_monitor_report.c: a monitor's files read again, their figures, and pictures. */
-#include "monitor/report.h"
+/* test_monitor_report.c: a monitor's files read again, their figures, and images. */
+#include "monitor/monitor_report.h"
 #include "report/plot.h"
 #include "report/scale.h"
 #include "tests/damage_text.h"
@@ -221,7 +221,7 @@ static int count(const char *text, const char *what)
     return n;
 }
 
-START_TEST(picture)
+START_TEST(image)
 {
     save_two_hosts();
     struct ss_monitor_data data = read_all(NULL);
@@ -347,7 +347,7 @@ int main(void)
     tcase_add_test(tc, psrecord);
     tcase_add_loop_test(tc, wrong_files, 0, sizeof wrong / sizeof *wrong);
     tcase_add_test(tc, no_files);
-    tcase_add_test(tc, picture);
+    tcase_add_test(tc, image);
     tcase_add_test(tc, places);
     tcase_add_test(tc, long_curve);
     tcase_add_test(tc, scales);

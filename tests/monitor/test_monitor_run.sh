@@ -101,11 +101,11 @@ check "report of a result folder: the same" cmp "$work/out" "$work/first"
 check "report: GPU 0" grep -qE '^\[gpu_memory_log-node7 - GPU 0\] Peak = [0-9]+ MiB, Avg = [0-9]+\.[0-9]{2} MiB, Mode = [0-9]+ MiB$' "$work/out"
 check "report: processes" grep -qE '^\[cpu_memory_log-node7 - CPU\] Peak = [0-9]+ MiB, Avg = [0-9]+\.[0-9]{2} MiB, Mode = [0-9]+ MiB$' "$work/out"
 if [ -n "$PYTHON" ]; then
-    check "report: the picture is XML" "$PYTHON" -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$work/curves.svg"
+    check "report: the image is XML" "$PYTHON" -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$work/curves.svg"
 fi
 refused "report of nothing" 'no samples' "$STARSTEP" monitor report "$work/data"
 refused "report of no folder" 'nowhere: No such file' "$STARSTEP" monitor report "$work/nowhere"
-refused "picture to nowhere" 'nowhere/x.svg.*cannot create' "$STARSTEP" monitor report "$work/killed" --svg "$work/nowhere/x.svg"
+refused "image to nowhere" 'nowhere/x.svg.*cannot create' "$STARSTEP" monitor report "$work/killed" --svg "$work/nowhere/x.svg"
 refused "no folder named" 'monitor report: which folder' "$STARSTEP" monitor report
 refused "no --out" 'no output folder; give it with --out DIR' "$STARSTEP" monitor
 refused "no such process" '\-\-pid: there is no process 1073741824' "$STARSTEP" monitor --out "$work/none" --pid 1073741824
@@ -124,7 +124,7 @@ if have_ranks; then
     # shellcheck disable=SC2016
     check "tables: $rate images/s" awk -F, -v rate="$rate" '/^"2 Ranks/ {
         ok = int($17) == rate && $18 / 2 - $19 < 1e-6 && $19 - $18 / 2 < 1e-6 } END { exit !ok }' "$work/tables/scaling_gpus.csv"
-    check "tables: a picture" grep -q '</svg>' "$work/tables/scaling.svg"
+    check "tables: an image" grep -q '</svg>' "$work/tables/scaling.svg"
     sed 's/"batch":8/"batch":16/' "$work/runs/two/log.jsonl" >"$work/other.jsonl"
     refused "another batch" 'batch per rank: 4 in .*one/log.jsonl, 8 in .*other.jsonl; leave some out, or give --mixed' \
         "$STARSTEP" scaling "$work/runs/one" "$work/other.jsonl"

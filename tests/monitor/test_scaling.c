@@ -93,7 +93,7 @@ static void check_row(const struct ss_scaling_table *t, size_t i, long ranks, lo
                       double speedup, double efficiency)
 {
     ck_assert_uint_lt(i, t->count);
-    const struct ss_run *run = t->row[i].run;
+    const struct ss_scaling_run *run = t->row[i].run;
     ck_assert_int_eq(run->log.ranks, ranks);
     ck_assert_int_eq(run->log.nodes, nodes);
     ck_assert_double_eq_tol(ss_scaling_speedup(t, run), speedup, 1e-12);
@@ -228,7 +228,7 @@ START_TEST(memory)
     save_run("none", (struct made){.rate = 1});
     struct ss_runs runs = read_runs();
     ck_assert_uint_eq(runs.count, 3);
-    const struct ss_run *cpu = &runs.at[0], *gpu = &runs.at[1];
+    const struct ss_scaling_run *cpu = &runs.at[0], *gpu = &runs.at[1];
     ck_assert_double_eq(gpu->memory.peak, 3000);
     ck_assert_double_eq_tol(gpu->memory.mean, 7000.0 / 3, 1e-9);
     ck_assert_double_eq(gpu->memory.mode, 3000);
@@ -243,7 +243,7 @@ END_TEST
 static void save_trace_in(const char *dir, int rank, int ranks)
 {
     char path[128];
-    say_four_steps(rank, ranks);
+    write_four_steps(rank, ranks);
     snprintf(path, sizeof path, "%s/rank-%04d.jsonl", dir, rank);
     write_file(path, trace_text, trace_bytes);
 }

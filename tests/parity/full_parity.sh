@@ -26,7 +26,7 @@ recorded() {
 train() {
     mkdir -p "$work/run"
     set -- "$STARSTEP" train --model resnet50 --device cpu --precision fp32 --image-size "$side" \
-        --data-dir "$FULL/pictures$side" --batch-size "$(recorded batch)" --epochs 1 \
+        --data-dir "$FULL/images$side" --batch-size "$(recorded batch)" --epochs 1 \
         --max-steps "$(recorded steps)" --base-lr "$(recorded lr)" --momentum "$(recorded momentum)" \
         --weight-decay "$(recorded weight_decay)" --seed 1 --no-augment --conv-algo "$CONV_ALGO" --threads "$THREADS" \
         --init "$FULL/resnet50-$side/init.safetensors" --checkpoint-dir "$work/run" \

@@ -11,5 +11,5 @@ tests_parity_init_moments_LDADD = libinside.la -lm
 tests_parity_formula_weights_SOURCES = tests/parity/formula_weights.c
 tests_parity_formula_weights_LDADD = libinside.la -lm
 
-TESTS += tests/parity/test_parity.sh tests/parity/test_parity_torchvision.sh tests/parity/test_parity_pictures.sh \
+TESTS += tests/parity/test_parity.sh tests/parity/test_parity_torchvision.sh tests/parity/test_parity_images.sh \
 	tests/parity/test_init.sh tests/parity/test_parity_recipes.sh tests/parity/test_parity_models.sh tests/parity/test_optimizer_state.sh

@@ -1,4 +1,4 @@
-/* test_plot.c: pictures of curves, as SVG, word for word as tests/report/ has them; axes and their marks. */
+/* test_plot.c: images of curves, as SVG, word for word as tests/report/ has them; axes and their marks. */
 #include "report/plot.h"
 #include "report/scale.h"
 #include "tests/data_common.h"

@@ -504,7 +504,7 @@ static inline uint64_t hash_in_order(const struct bound *b)
 
 struct in_order {
     uint64_t hash;
-    int put_off;        /* tasks of weights' gradients alone */
+    int deferred;       /* tasks of weights' gradients alone */
     int shortcuts_left; /* blocks whose residual's end another block does, which rounds otherwise */
 };
 
@@ -517,7 +517,7 @@ static inline struct in_order train_in_order(const struct setting *s, struct ss_
     train(&b, 5);
     o.hash = hash_in_order(&b);
     for (int i = 0; i < b.plan->train.count; i++)
-        o.put_off += b.plan->train.task[i].part == SS_PART_WEIGHTS;
+        o.deferred += b.plan->train.task[i].part == SS_PART_WEIGHTS;
     for (int i = 0; i < b.plan->nblocks; i++)
         o.shortcuts_left += b.plan->block[i].shortcut >= 0;
     unbind(&b);
@@ -660,7 +660,7 @@ static inline struct outcome run(const struct setting *s, struct ss_runtime *run
     return o;
 }
 
-static inline void forget(struct outcome *o)
+static inline void free_outcome(struct outcome *o)
 {
     for (int i = 0; i < o->nparams; i++)
         free(o->params[i]);

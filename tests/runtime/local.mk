@@ -1,5 +1,5 @@
 # Which cores and GPU a rank gets, on machines kept as hwloc XML in placement/, and which of them each thread; figures of the loader; StarPU's files
-UNIT_TESTS += tests/runtime/test_placement tests/runtime/test_feed tests/runtime/test_binding
+UNIT_TESTS += tests/runtime/test_placement tests/runtime/test_input_stats tests/runtime/test_binding
 UNIT_TESTS += tests/runtime/test_gpu_times tests/runtime/test_model_files tests/runtime/test_variables
 tests_runtime_test_model_files_SOURCES = tests/runtime/test_model_files.c tests/data_common.h
 tests_runtime_test_model_files_LDADD = $(TEST_LIBS)
@@ -11,8 +11,8 @@ tests_runtime_test_binding_SOURCES = tests/runtime/test_binding.c tests/leaks.h
 tests_runtime_test_binding_LDADD = $(TEST_LIBS)
 tests_runtime_test_placement_SOURCES = tests/runtime/test_placement.c tests/golden.h tests/leaks.h
 tests_runtime_test_placement_LDADD = $(TEST_LIBS)
-tests_runtime_test_feed_SOURCES = tests/runtime/test_feed.c tests/data_common.h
-tests_runtime_test_feed_LDADD = $(TEST_LIBS)
+tests_runtime_test_input_stats_SOURCES = tests/runtime/test_input_stats.c tests/data_common.h
+tests_runtime_test_input_stats_LDADD = $(TEST_LIBS)
 TESTS += tests/runtime/test_openmp_places.sh
 
 # Training on CPUs, for which oneDNN is needed
@@ -22,10 +22,10 @@ tests_runtime_test_exec_LDADD = $(TEST_LIBS) -lm
 UNIT_TESTS += tests/runtime/test_accumulate
 tests_runtime_test_accumulate_SOURCES = tests/runtime/test_accumulate.c tests/runtime/exec_common.h tests/leaks.h tests/graph/freeze.h tests/graph/test_graphs.h
 tests_runtime_test_accumulate_LDADD = $(TEST_LIBS) -lm
-UNIT_TESTS += tests/runtime/test_exec_lacks
-tests_runtime_test_exec_lacks_SOURCES = tests/runtime/test_exec_lacks.c tests/runtime/exec_common.h tests/leaks.h tests/graph/freeze.h tests/graph/test_graphs.h \
-	$(LACKS_SOURCES)
-tests_runtime_test_exec_lacks_LDADD = $(TEST_LIBS) -lm
+UNIT_TESTS += tests/runtime/test_exec_alloc_failure
+tests_runtime_test_exec_alloc_failure_SOURCES = tests/runtime/test_exec_alloc_failure.c tests/runtime/exec_common.h tests/leaks.h tests/graph/freeze.h tests/graph/test_graphs.h \
+	$(ALLOC_FAILURE_SOURCES)
+tests_runtime_test_exec_alloc_failure_LDADD = $(TEST_LIBS) -lm
 # Preloaded by tests in shell
 check_LTLIBRARIES += tests/runtime/hang_task.la tests/runtime/late_setenv.la
 tests_runtime_hang_task_la_SOURCES = tests/runtime/hang_task.c
@@ -38,8 +38,8 @@ TESTS += tests/runtime/test_starpu_environment.sh tests/runtime/test_performance
 # In a build with the thread sanitizer, `make check-tsan` runs what meets most threads. The longest come first.
 TSAN_TESTS = tests/kernels/test_kernels tests/train/test_resume.sh tests/runtime/test_exec tests/comm/test_comm_mpi.sh \
 	tests/comm/test_rank_loss.sh tests/runtime/test_planted_race.sh tests/core/test_log tests/train/test_stop \
-	tests/runtime/test_feed tests/comm/test_comm tests/comm/test_comm_local tests/comm/test_comm_loss \
-	tests/data/test_resize tests/data/test_pack tests/data/test_data_pack.sh tests/data/test_data_pictures.sh \
+	tests/runtime/test_input_stats tests/comm/test_comm tests/comm/test_comm_local tests/comm/test_comm_loss \
+	tests/data/test_resize tests/data/test_pack tests/data/test_data_pack.sh tests/data/test_data_images.sh \
 	tests/trace/test_trace_record.sh tests/train/test_buckets_auto.sh tests/train/test_failed_submit.sh
 if THREAD_SANITIZED
 UNDER_TSAN = bash $(top_srcdir)/tests/under_tsan.sh

@@ -201,7 +201,7 @@ START_TEST(hooks)
     ck_assert_uint_eq(l.adds, 4 * (unsigned)b.plan->nbuckets);
     ck_assert_uint_eq(l.sums, (unsigned)b.plan->nbuckets + 1);
     ck_assert_uint_eq(l.early, 0);
-    struct ss_feed_totals feed = ss_exec_feed(b.exec);
+    struct ss_input_totals feed = ss_exec_input_stats(b.exec);
     ck_assert_double_eq(feed.images, 3 * 4 * 6);
     ck_assert(feed.wait_s > 0 && feed.busy_s > 0);
     unbind(&b);

@@ -794,7 +794,7 @@ END_TEST
 /* When weights' gradients are made changes no bit, nor which buckets they are in. */
 START_TEST(weights_put_off)
 {
-    static const int put_off[] = {0, 2, 4, 1 << 16, -1};
+    static const int deferred[] = {0, 2, 4, 1 << 16, -1};
     struct setting s = usual;
     struct in_order run[5];
     s.which = _i / 2;
@@ -803,14 +803,14 @@ START_TEST(weights_put_off)
     s.bucket_mb = 0.01;
     run[0] = train_in_order(&s, start_runtime(1, 1));
     for (int k = 1; k < 5; k++) {
-        s.defer_weight_grads = put_off[k];
+        s.defer_weight_grads = deferred[k];
         run[k] = train_in_order(&s, start_runtime(1, 1 + k % 2));
         ck_assert_uint_eq(run[k].hash, run[0].hash);
-        ck_assert_int_le(run[k - 1].put_off, run[k].put_off);
+        ck_assert_int_le(run[k - 1].deferred, run[k].deferred);
     }
-    ck_assert_int_eq(run[0].put_off, 0);
-    ck_assert_int_eq(run[3].put_off, run[4].put_off);
-    ck_assert(run[3].put_off > 0 || s.which != 0); /* the first one has convolutions */
+    ck_assert_int_eq(run[0].deferred, 0);
+    ck_assert_int_eq(run[3].deferred, run[4].deferred);
+    ck_assert(run[3].deferred > 0 || s.which != 0); /* the first one has convolutions */
 }
 END_TEST
 
@@ -818,7 +818,7 @@ END_TEST
 START_TEST(frozen_weights)
 {
     enum { SEEDS = 6 };
-    static const int put_off[] = {0, 3, -1};
+    static const int deferred[] = {0, 3, -1};
     char rates[4096];
     struct setting s = usual;
     s.which = _i;
@@ -827,7 +827,7 @@ START_TEST(frozen_weights)
     s.bucket_mb = 0.01;
     for (uint32_t seed = 1; seed <= SEEDS; seed++) {
         s.accumulate = 1 + seed % 2;
-        s.defer_weight_grads = put_off[seed % 3];
+        s.defer_weight_grads = deferred[seed % 3];
         s.frozen = seed;
         s.lr_factor = NULL;
         rates_of_frozen(&s, rates, sizeof rates);
@@ -856,9 +856,9 @@ static void check_short_batch(struct setting s)
     s.spoils = 1;
     struct outcome again = run(&s, start_runtime(1, 2), 5, 0.02);
     ck_assert_uint_eq(again.hash, lacking.hash);
-    forget(&small);
-    forget(&lacking);
-    forget(&again);
+    free_outcome(&small);
+    free_outcome(&lacking);
+    free_outcome(&again);
 }
 
 START_TEST(short_batch)

@@ -69,8 +69,8 @@ static enum ss_status elapsed(struct ss_device *gpu, ss_event begin, ss_event en
     return SS_OK;
 }
 
-static void tell(void *arg, uint64_t step, size_t index, int lane, uint64_t begin_ns,
-                 uint64_t end_ns)
+static void on_span(void *arg, uint64_t step, size_t index, int lane, uint64_t begin_ns,
+                    uint64_t end_ns)
 {
     (void)arg;
     ck_assert_int_eq(lane, SS_LANE_COMPUTE);
@@ -110,7 +110,7 @@ START_TEST(keeps_order)
                                        .finish = finish,
                                        .elapsed = elapsed};
     const struct ss_lanes lanes = {.kernels = &kernels};
-    const struct ss_gpu_times_listener listener = {.ran = tell};
+    const struct ss_gpu_times_listener listener = {.ran = on_span};
     struct ss_gpu_times *times;
     ck_assert_int_eq(ss_gpu_times_open(&lanes, TASKS, SLOTS, 1, STEPS, listener, &times), SS_OK);
     const struct ss_hooks *h = ss_gpu_times_hooks(times);

@@ -70,9 +70,9 @@ static void is_sum(const struct ss_roofline_work *part, int n, const struct ss_r
 static void adds_up(const struct ss_roofline *r)
 {
     is_sum(r->task, r->plan->train.count, &r->step);
-    is_sum(r->line, SS_TALLY_LINES, &r->step);
+    is_sum(r->line, SS_COST_LINES, &r->step);
     for (int i = 0; i < r->plan->train.count; i++)
-        is_sum(r->part[i], SS_TALLY_LINES, &r->task[i]);
+        is_sum(r->part[i], SS_COST_LINES, &r->task[i]);
     ck_assert(r->floor > 0 && r->step.seconds > r->floor);
 }
 
@@ -100,7 +100,7 @@ START_TEST(small_models)
 }
 END_TEST
 
-static void print_tally(const struct ss_plan *plan, const char *dtype, FILE *f)
+static void print_costs(const struct ss_plan *plan, const char *dtype, FILE *f)
 {
     struct ss_roofline r;
     ck_assert_int_eq(ss_roofline_predict(plan, machine("h200"), 0, &r), SS_OK);
@@ -123,16 +123,16 @@ START_TEST(tallies)
         struct ss_graph *g = make_test_graph(i);
         struct ss_plan *half = lower(g, 32, SS_DTYPE_F16), *whole = lower(g, 32, SS_DTYPE_F32),
                        *sums = lower_as(g, 32, SS_DTYPE_F16, 1);
-        print_tally(half, "fp16", f);
-        print_tally(whole, "fp32", f);
-        print_tally(sums, "fp16, nondeterministic", f);
+        print_costs(half, "fp16", f);
+        print_costs(whole, "fp32", f);
+        print_costs(sums, "fp16, nondeterministic", f);
         ss_plan_destroy(half);
         ss_plan_destroy(whole);
         ss_plan_destroy(sums);
         ss_graph_destroy(g);
     }
     fclose(f);
-    golden("sim/tallies.golden", text);
+    golden("sim/costs.golden", text);
     free(text);
 }
 END_TEST

@@ -267,7 +267,7 @@ if make_sweep && { ! crashed_in_mpi || make_sweep; }; then
     good_end 60
     check "$what: a row for 1, 2, 4, 8 ranks" [ "$(wc -l <"$folder/scaling_gpus.csv")" = 5 ]
     check "$what: a row for 1, 2, 4, 8 nodes" [ "$(wc -l <"$folder/scaling_nodes.csv")" = 5 ]
-    check "$what: tables and picture" [ -s "$folder/scaling.md" -a -s "$folder/scaling.svg" ]
+    check "$what: tables and image" [ -s "$folder/scaling.md" -a -s "$folder/scaling.svg" ]
 else
     fail "$what: not submitted"
 fi

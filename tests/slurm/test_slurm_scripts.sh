@@ -352,9 +352,9 @@ fi
 # Pictures: packed on the node, or packs that are there
 timeout 60 "$STARSTEP" data make tinyimagenet --out "$work/tiny" --train 40 --val 8 >/dev/null || exit 99
 stage fill "$work/tiny" "$work/tiny.packs" "$STARSTEP"
-check "pictures are packed" test "$code" = 0 -a -s "$staged/packs/train.pack" -a ! -e "$staged/data"
+check "images are packed" test "$code" = 0 -a -s "$staged/packs/train.pack" -a ! -e "$staged/data"
 stage fill "$work/tiny" "$work/tiny.packs" "$STARSTEP"
-check "pictures are packed already" grep -q 'train.pack fits' "$work/out"
+check "images are packed already" grep -q 'train.pack fits' "$work/out"
 mv "$staged/packs" "$work/tiny.packs"
 stage fill "$work/tiny" "$work/tiny.packs" false
 check "packs are copied" cmp "$staged/packs/train.pack" "$work/tiny.packs/train.pack"

@@ -3,7 +3,7 @@
 # a real trace of two ranks is drawn, zooming, moving, hovering and choosing work, no script fails, and the
 # numbers in the document are those of starstep trace report.
 # TRACE_PAGE=FILE looks at another page, TRACE_SHOTS=DIR keeps screenshots, STARSTEP_UPDATE_DOCS=1 traces a
-# larger model and writes the documentation's picture.
+# larger model and writes the documentation's image.
 . "${srcdir:-.}/tests/common.sh"
 
 browser=

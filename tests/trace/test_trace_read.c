@@ -10,7 +10,7 @@
 
 START_TEST(whole_file)
 {
-    say_four_steps(0, 4);
+    write_four_steps(0, 4);
     struct ss_trace_rank *r = read_trace(0);
     ck_assert_int_eq(r->ranks, 4);
     ck_assert_int_eq(r->slots, 2);
@@ -45,8 +45,8 @@ END_TEST
 START_TEST(cut_file)
 {
     const char *mark = "[\"t\",1,1,0,5,6,789]\n";
-    say_head(0, 2, "cpu");
-    say_task(1, LOAD, 1, 1, 2, 3);
+    write_head(0, 2, "cpu");
+    write_task(1, LOAD, 1, 1, 2, 3);
     size_t before = trace_bytes;
     for (size_t n = 0; n < strlen(mark); n++) {
         trace_bytes = before;
@@ -63,7 +63,7 @@ END_TEST
 
 START_TEST(clocks)
 {
-    say_head(0, 2, "cpu");
+    write_head(0, 2, "cpu");
     struct ss_trace_rank *r = read_trace(0);
     ck_assert_int_eq(ss_trace_common(r, 77), 77); /* none: as if it were rank 0's */
     ss_trace_free(r);
@@ -153,7 +153,7 @@ static const struct {
 START_TEST(bad_line)
 {
     struct ss_trace_rank *r = NULL;
-    say_head(0, 2, "cpu");
+    write_head(0, 2, "cpu");
     say("%s\n[\"m\",1,2,3]\n", bad_lines[_i].line);
     save_trace(0);
     ck_assert_int_eq(ss_trace_read(folder, 0, &r), SS_ERR_FORMAT);
@@ -191,7 +191,7 @@ static const struct {
 START_TEST(bad_head)
 {
     struct ss_trace_rank *r = NULL;
-    say_head(0, 2, "cpu");
+    write_head(0, 2, "cpu");
     char *at = strstr(trace_text, bad_heads[_i].old), rest[sizeof trace_text / 64];
     ck_assert_ptr_nonnull(at);
     ck_assert_int_lt(snprintf(rest, sizeof rest, "%s", at + strlen(bad_heads[_i].old)),
@@ -210,7 +210,7 @@ END_TEST
 START_TEST(step_outside)
 {
     struct ss_trace_rank *r = NULL;
-    say_head(0, 2, "cpu");
+    write_head(0, 2, "cpu");
     char *at = strstr(trace_text, "\"last_step\":0");
     ck_assert_ptr_nonnull(at);
     at[strlen("\"last_step\":")] = '7';
@@ -232,9 +232,9 @@ START_TEST(find)
     write_file("rank-0002.jsonl", "", 0);
     ck_assert_int_eq(ss_trace_find(folder, &ranks, &present), SS_ERR_FORMAT);
     ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "empty"));
-    say_head(2, 4, "cpu");
+    write_head(2, 4, "cpu");
     save_trace(2);
-    say_head(3, 4, "cpu");
+    write_head(3, 4, "cpu");
     save_trace(3);
     write_file("rank-1.jsonl", "", 0); /* other names are other things */
     write_file("rank-0001.jsonl.old", "", 0);
@@ -294,7 +294,7 @@ START_TEST(damaged)
     const struct ss_analyse_options options = {.keep_path = 1};
     int analysed = 0;
     ss_rng_open(&rng, 1, SS_RNG_SYNTHETIC, (uint32_t)_i, 0);
-    say_four_steps(0, 4);
+    write_four_steps(0, 4);
     trace_bytes -= strlen("{\"end\":true,\"lost\":0}\n");
     say("[\"g\",1,1,\"compute\",100,200]\n[\"g\",1,3,\"comm\",100,200]\n");
     for (int round = 0; round < FUZZ_ROUNDS; round++) {

@@ -63,7 +63,7 @@ START_TEST(edges)
         {UPDATE_1, 2, {{SUM_1, 0}, {FWD, 0}}},
     };
     struct ss_depend *d;
-    say_four_steps(0, 4);
+    write_four_steps(0, 4);
     struct ss_trace_rank *r = read_trace(0);
     ck_assert_int_eq(ss_depend_create(r, &d), SS_OK);
     for (int t = 0; t < TASKS; t++) {
@@ -135,7 +135,7 @@ static void check_step(const struct ss_step_times *s, const struct ss_step_times
 
 START_TEST(four_steps)
 {
-    say_four_steps(0, 4);
+    write_four_steps(0, 4);
     struct ss_rank_times *r = analyse_trace(0);
     ck_assert_uint_eq(r->step.count, 4);
     for (int i = 0; i < 4; i++) {
@@ -196,7 +196,7 @@ static void check_path(const struct ss_rank_times *r, int step, const struct ss_
 
 START_TEST(critical_path)
 {
-    say_four_steps(0, 4);
+    write_four_steps(0, 4);
     struct ss_rank_times *r = analyse_trace(0);
     check_path(r, 4, path_4, sizeof path_4 / sizeof *path_4);
     check_path(r, 2, path_2, sizeof path_2 / sizeof *path_2);
@@ -219,7 +219,7 @@ END_TEST
 START_TEST(buckets)
 {
     struct ss_run_times *run;
-    say_four_steps(0, 4);
+    write_four_steps(0, 4);
     struct ss_rank_times *r = analyse_trace(0);
     ck_assert_int_eq(ss_analyse_run(&r, 1, &run), SS_OK);
     ck_assert_uint_eq(run->nbuckets, 2);
@@ -246,7 +246,7 @@ END_TEST
  * comes 50 after rank 1, which is done 30 after it came: it waited no longer than that. */
 static struct ss_rank_times *one_of_two(int rank, const char *marks)
 {
-    say_head(rank, 2, "cpu");
+    write_head(rank, 2, "cpu");
     if (rank)
         say("{\"clock\":\"begin\",\"at\":0,\"offset_ns\":999600000,\"error_ns\":20}\n"
             "{\"clock\":\"end\",\"at\":10000,\"offset_ns\":999601000,\"error_ns\":40}\n");
@@ -286,7 +286,7 @@ START_TEST(mixed_runs)
     struct ss_run_times *run;
     struct ss_rank_times *r[2];
     r[0] = one_of_two(0, "");
-    say_head(1, 2, "cpu");
+    write_head(1, 2, "cpu");
     say("{\"bucket\":2,\"bytes\":2000,\"wire_bytes\":1000}\n");
     r[1] = analyse_trace(1);
     ck_assert_int_eq(ss_analyse_run(r, 2, &run), SS_ERR_MISMATCH);
@@ -308,17 +308,17 @@ START_TEST(shared_workers)
                                               .overlap = 50,
                                               .idle = {20, 140, 0, 5, 0},
                                               .load = 80};
-    say_head(0, 4, "cpu");
+    write_head(0, 4, "cpu");
     say("[\"s\",1,0,600]\n[\"s\",2,390,700]\n");
-    say_task(1, LOAD, 1, 10, 10, 90);
-    say_task(1, FWD, 0, 90, 100, 200);
-    say_task(1, BWD_B, 0, 200, 200, 300);
-    say_task(1, BWD_A, 0, 300, 300, 360);
-    say_task(1, SUM_0, 1, 300, 305, 410);
-    say_task(1, SUM_1, 1, 360, 370, 500);
-    say_task(1, UPDATE_0, 1, 410, 420, 440);
-    say_task(2, LOAD, 0, 400, 430, 520);
-    say_task(1, UPDATE_1, 0, 500, 525, 545);
+    write_task(1, LOAD, 1, 10, 10, 90);
+    write_task(1, FWD, 0, 90, 100, 200);
+    write_task(1, BWD_B, 0, 200, 200, 300);
+    write_task(1, BWD_A, 0, 300, 300, 360);
+    write_task(1, SUM_0, 1, 300, 305, 410);
+    write_task(1, SUM_1, 1, 360, 370, 500);
+    write_task(1, UPDATE_0, 1, 410, 420, 440);
+    write_task(2, LOAD, 0, 400, 430, 520);
+    write_task(1, UPDATE_1, 0, 500, 525, 545);
     say("[\"c\",1,0,310,410]\n[\"c\",1,1,380,500]\n");
     struct ss_rank_times *r = analyse_trace(0);
     ck_assert_uint_eq(r->step.count, 1);
@@ -344,12 +344,12 @@ START_TEST(gpu_marks)
                                               .overlap = 50,
                                               .idle = {0, 80, 0, 40, 0},
                                               .load = 20};
-    say_head(0, 2, "cuda");
+    write_head(0, 2, "cuda");
     say("[\"s\",1,0,500]\n");
-    say_task(1, LOAD, 2, 1, 1, 21);
+    write_task(1, LOAD, 2, 1, 1, 21);
     for (int t = FWD; t < UPDATE_1; t++)
-        say_task(1, t, t == SUM_0 || t == SUM_1, 30 + t, 30 + t, 31 + t);
-    say_task(1, UPDATE_1, 0, 460, 461, 462); /* enqueued late: on a GPU that is runtime, too */
+        write_task(1, t, t == SUM_0 || t == SUM_1, 30 + t, 30 + t, 31 + t);
+    write_task(1, UPDATE_1, 0, 460, 461, 462); /* enqueued late: on a GPU that is runtime, too */
     say("[\"g\",1,1,\"compute\",100,200]\n[\"g\",1,2,\"compute\",200,300]\n"
         "[\"g\",1,3,\"comm\",300,400]\n[\"g\",1,4,\"compute\",310,350]\n"
         "[\"g\",1,5,\"comm\",400,450]\n[\"c\",1,0,0,1000]\n");
@@ -378,12 +378,13 @@ END_TEST
 /* What is exported of some steps has nothing of others, on any track. */
 START_TEST(exported_steps)
 {
-    say_head(0, 1, "cuda");
+    write_head(0, 1, "cuda");
     for (int step = 1; step <= 3; step++) {
         const long at = 1000L * step;
         say("[\"s\",%d,%ld,%ld]\n", step, at, at + 500);
         for (int t = LOAD; t <= UPDATE_1; t++)
-            say_task(step, t, t == LOAD ? 2 : t == SUM_0 || t == SUM_1, at + t, at + t, at + t + 1);
+            write_task(step, t, t == LOAD ? 2 : t == SUM_0 || t == SUM_1, at + t, at + t,
+                       at + t + 1);
         say("[\"g\",%d,1,\"compute\",%ld,%ld]\n[\"g\",%d,3,\"comm\",%ld,%ld]\n", step, at + 100,
             at + 200, step, at + 200, at + 300);
         say("[\"c\",%d,1,%ld,%ld]\n", step, at + 210, at + 310);
@@ -501,11 +502,11 @@ END_TEST
 
 START_TEST(hole)
 {
-    say_head(0, 2, "cpu");
+    write_head(0, 2, "cpu");
     for (int step = 1; step <= 3; step += 2)
         for (int t = FWD; t < TASKS; t++)
-            say_task(step, t, t == SUM_0 || t == SUM_1, 0, 1000 * step + 10 * t,
-                     1000 * step + 10 * t + 10);
+            write_task(step, t, t == SUM_0 || t == SUM_1, 0, 1000 * step + 10 * t,
+                       1000 * step + 10 * t + 10);
     say("[\"c\",1,0,1029,1040]\n[\"c\",3,0,3030,3040]\n");
     struct ss_rank_times *r = analyse_trace(0);
     ck_assert_uint_eq(r->step.count, 2);
@@ -521,11 +522,11 @@ END_TEST
 /* A step that lacks a computing task is left out; the one before it still ends where it begins. */
 START_TEST(broken_step)
 {
-    say_head(0, 2, "cpu");
+    write_head(0, 2, "cpu");
     for (int step = 1; step <= 2; step++)
         for (int t = FWD; t < TASKS - (step == 2); t++)
             if (t != SUM_0 && t != SUM_1)
-                say_task(step, t, 0, 0, 1000 * step + 10 * t, 1000 * step + 10 * t + 10);
+                write_task(step, t, 0, 0, 1000 * step + 10 * t, 1000 * step + 10 * t + 10);
     struct ss_rank_times *r = analyse_trace(0);
     ck_assert_uint_eq(r->step.count, 1);
     ck_assert_int_eq(r->steps_broken, 1);
@@ -539,9 +540,9 @@ START_TEST(task_twice)
 {
     struct ss_rank_times *times;
     const struct ss_analyse_options options = {0};
-    say_four_steps(0, 4);
+    write_four_steps(0, 4);
     trace_bytes -= strlen("{\"end\":true,\"lost\":0}\n");
-    say_task(3, BWD_A, 0, 1, 2, 3);
+    write_task(3, BWD_A, 0, 1, 2, 3);
     struct ss_trace_rank *r = read_trace(0);
     ck_assert_int_eq(ss_analyse_rank(r, &options, &times), SS_ERR_FORMAT);
     ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "task 4 of step 3 ran twice"));
@@ -554,7 +555,7 @@ START_TEST(strange_bucket)
 {
     struct ss_rank_times *times;
     const struct ss_analyse_options options = {0};
-    say_head(0, 2, "cuda");
+    write_head(0, 2, "cuda");
     say("{\"task\":%d,\"name\":\"x\",\"kind\":\"all-reduce\",\"block\":-1,\"bucket\":%d,\"slice\":-"
         "1,"
         "\"access\":[]}\n[\"t\",1,%d,1,1,2,3]\n[\"g\",1,%d,\"comm\",5,6]\n",
@@ -578,10 +579,10 @@ static long draw(long n)
 }
 
 /* Tasks in a random schedule that respects little: whatever the times are, sums must hold. */
-static void say_random(int steps)
+static void write_random(int steps)
 {
     long at = 1000, loaded = 0;
-    say_head(0, 3, "cpu");
+    write_head(0, 3, "cpu");
     for (int step = 1; step <= steps; step++) {
         say("[\"s\",%d,%ld,%ld]\n", step, at - draw(300), at + 500);
         for (int t = 0; t < TASKS; t++) {
@@ -596,7 +597,7 @@ static void say_random(int steps)
                 begin = begin > loaded ? begin : loaded;
                 loaded = end = begin + draw(200);
             }
-            say_task(step, t, !computes, begin - draw(50), begin, end);
+            write_task(step, t, !computes, begin - draw(50), begin, end);
             if (sum)
                 say("[\"c\",%d,%d,%ld,%ld]\n", step, t == SUM_1, begin, end);
             if (computes)
@@ -610,7 +611,7 @@ START_TEST(invariants)
     enum { STEPS = 400 };
     seed = (uint32_t)_i;
     seed_is_wild = _i % 2;
-    say_random(STEPS);
+    write_random(STEPS);
     struct ss_rank_times *r = analyse_trace(0);
     ck_assert_uint_eq(r->step.count, STEPS);
     int64_t exposed = 0;

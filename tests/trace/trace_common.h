@@ -43,7 +43,7 @@ static const char *const plan_tasks[] = {
 };
 
 /* All objects in front of the marks. On a GPU, worker 1 is the comm lane's, and 2 serves. */
-static inline void say_head(int rank, int ranks, const char *device)
+static inline void write_head(int rank, int ranks, const char *device)
 {
     trace_bytes = 0;
     say("{\"trace\":\"starstep\",\"version\":1,\"rank\":%d,\"ranks\":%d,\"host\":\"node%d\","
@@ -61,7 +61,7 @@ static inline void say_head(int rank, int ranks, const char *device)
     say("{\"bucket\":1,\"bytes\":2000,\"wire_bytes\":1000}\n");
 }
 
-static inline void say_task(int step, int task, int worker, long ready, long begin, long end)
+static inline void write_task(int step, int task, int worker, long ready, long begin, long end)
 {
     say("[\"t\",%d,%d,%d,%ld,%ld,%ld]\n", step, task, worker, ready, begin, end);
 }
@@ -95,47 +95,47 @@ static inline struct ss_rank_times *analyse_trace(int rank)
 }
 
 /* Four steps; test_trace_times.c says what they amount to. */
-static inline void say_four_steps(int rank, int ranks)
+static inline void write_four_steps(int rank, int ranks)
 {
-    say_head(rank, ranks, "cpu");
+    write_head(rank, ranks, "cpu");
     say("{\"clock\":\"begin\",\"at\":0,\"offset_ns\":0,\"error_ns\":3}\n");
     say("[\"s\",2,480,990]\n[\"s\",1,0,530]\n[\"s\",3,1000,1451]\n[\"s\",4,1400,1700]\n");
     say("[\"m\",50,1000000,0]\n[\"m\",60,3000000,0]\n[\"m\",70,2000000,0]\n");
-    say_task(1, LOAD, 1, 10, 10, 90);
-    say_task(1, FWD, 0, 90, 100, 200);
-    say_task(1, BWD_B, 0, 200, 200, 300);
-    say_task(1, BWD_A, 0, 300, 300, 360);
-    say_task(1, SUM_0, 1, 300, 305, 410);
-    say_task(1, UPDATE_0, 0, 410, 420, 440);
-    say_task(1, SUM_1, 1, 360, 370, 500);
-    say_task(1, UPDATE_1, 0, 500, 505, 525);
+    write_task(1, LOAD, 1, 10, 10, 90);
+    write_task(1, FWD, 0, 90, 100, 200);
+    write_task(1, BWD_B, 0, 200, 200, 300);
+    write_task(1, BWD_A, 0, 300, 300, 360);
+    write_task(1, SUM_0, 1, 300, 305, 410);
+    write_task(1, UPDATE_0, 0, 410, 420, 440);
+    write_task(1, SUM_1, 1, 360, 370, 500);
+    write_task(1, UPDATE_1, 0, 500, 505, 525);
     say("[\"c\",1,0,310,410]\n[\"c\",1,1,380,500]\n");
-    say_task(2, LOAD, 1, 480, 480, 560);
-    say_task(2, FWD, 0, 560, 570, 670);
-    say_task(2, BWD_B, 0, 670, 670, 770);
-    say_task(2, BWD_A, 0, 780, 790, 850);
-    say_task(2, SUM_0, 1, 770, 855, 900);
-    say_task(2, SUM_1, 1, 900, 900, 960);
-    say_task(2, UPDATE_0, 0, 900, 905, 925);
-    say_task(2, UPDATE_1, 0, 960, 960, 980);
+    write_task(2, LOAD, 1, 480, 480, 560);
+    write_task(2, FWD, 0, 560, 570, 670);
+    write_task(2, BWD_B, 0, 670, 670, 770);
+    write_task(2, BWD_A, 0, 780, 790, 850);
+    write_task(2, SUM_0, 1, 770, 855, 900);
+    write_task(2, SUM_1, 1, 900, 900, 960);
+    write_task(2, UPDATE_0, 0, 900, 905, 925);
+    write_task(2, UPDATE_1, 0, 960, 960, 980);
     say("[\"c\",2,0,860,900]\n[\"c\",2,1,900,960]\n");
-    say_task(3, LOAD, 1, 1000, 1010, 1080);
-    say_task(3, FWD, 0, 1080, 1100, 1200);
-    say_task(3, BWD_B, 0, 1200, 1200, 1300);
-    say_task(3, BWD_A, 0, 1300, 1300, 1400);
-    say_task(3, SUM_0, 1, 1300, 1305, 1390);
-    say_task(3, SUM_1, 1, 1400, 1405, 1420);
-    say_task(3, UPDATE_0, 0, 1390, 1400, 1430);
-    say_task(3, UPDATE_1, 0, 1420, 1430, 1450);
+    write_task(3, LOAD, 1, 1000, 1010, 1080);
+    write_task(3, FWD, 0, 1080, 1100, 1200);
+    write_task(3, BWD_B, 0, 1200, 1200, 1300);
+    write_task(3, BWD_A, 0, 1300, 1300, 1400);
+    write_task(3, SUM_0, 1, 1300, 1305, 1390);
+    write_task(3, SUM_1, 1, 1400, 1405, 1420);
+    write_task(3, UPDATE_0, 0, 1390, 1400, 1430);
+    write_task(3, UPDATE_1, 0, 1420, 1430, 1450);
     say("[\"c\",3,0,1310,1390]\n[\"c\",3,1,1410,1420]\n");
-    say_task(4, LOAD, 1, 1420, 1420, 1440);
-    say_task(4, FWD, 0, 1450, 1450, 1500);
-    say_task(4, BWD_B, 0, 1500, 1500, 1520);
-    say_task(4, BWD_A, 0, 1520, 1520, 1540);
-    say_task(4, SUM_0, 1, 1520, 1530, 1600);
-    say_task(4, SUM_1, 1, 1600, 1600, 1640);
-    say_task(4, UPDATE_0, 0, 1600, 1640, 1650);
-    say_task(4, UPDATE_1, 0, 1640, 1650, 1660);
+    write_task(4, LOAD, 1, 1420, 1420, 1440);
+    write_task(4, FWD, 0, 1450, 1450, 1500);
+    write_task(4, BWD_B, 0, 1500, 1500, 1520);
+    write_task(4, BWD_A, 0, 1520, 1520, 1540);
+    write_task(4, SUM_0, 1, 1520, 1530, 1600);
+    write_task(4, SUM_1, 1, 1600, 1600, 1640);
+    write_task(4, UPDATE_0, 0, 1600, 1640, 1650);
+    write_task(4, UPDATE_1, 0, 1640, 1650, 1660);
     say("[\"c\",4,0,1540,1600]\n[\"c\",4,1,1600,1640]\n");
     say("{\"end\":true,\"lost\":0}\n");
 }

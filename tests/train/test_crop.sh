@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# --crop padded: pictures of the sample's size train and evaluate as CIFAR's records do, bit for bit; what a checkpoint
+# --crop padded: images of the sample's size train and evaluate as CIFAR's records do, bit for bit; what a checkpoint
 # says of them holds in eval.
 . "${srcdir:-.}/tests/common.sh"
 if [ -z "$PYTHON" ]; then
@@ -22,22 +22,22 @@ done
 
 model=(--width 2,4,4,8 --batch-size 16 --threads 1)
 run=("${model[@]}" --epochs 2 --workers 2 --random-erasing 0.5 --overwrite --log-json "$work/log" --checkpoint-dir "$work/run")
-pictures=(--data-dir "$work/png" --image-size 32 --mean 0.5071,0.4867,0.4408 --std 0.2675,0.2565,0.2761)
+images=(--data-dir "$work/png" --image-size 32 --mean 0.5071,0.4867,0.4408 --std 0.2675,0.2565,0.2761)
 
 starts "CIFAR-100" "$STARSTEP" train --data-dir "$work/data" "${run[@]}"
 hash=$(value weights_hash)
 loss=$(value val_loss)
-starts "pictures" "$STARSTEP" train "${pictures[@]}" --crop padded "${run[@]}"
+starts "images" "$STARSTEP" train "${images[@]}" --crop padded "${run[@]}"
 check "the same weights: $(value weights_hash), CIFAR-100 $hash" test -n "$hash" -a "$(value weights_hash)" = "$hash"
 check "the same loss: $(value val_loss), CIFAR-100 $loss" test -n "$loss" -a "$(value val_loss)" = "$loss"
-starts "packed pictures" "$STARSTEP" train "${pictures[@]}" --crop padded --cache "$work/pack" "${run[@]}"
-check "packed pictures: the same weights" [ "$(value weights_hash)" = "$hash" ]
+starts "packed images" "$STARSTEP" train "${images[@]}" --crop padded --cache "$work/pack" "${run[@]}"
+check "packed images: the same weights" [ "$(value weights_hash)" = "$hash" ]
 starts "eval" "$STARSTEP" eval --data-dir "$work/png" --image-size 32 --init "$work/run" "${model[@]}"
 check "eval as in training" grep -q "^Validation loss=$(printf %.6f "$loss")" "$work/out"
 starts "eval in another way" "$STARSTEP" eval --data-dir "$work/png" --image-size 32 --init "$work/run" --crop resized "${model[@]}"
 check "eval in another way: another loss" eval '! grep -q "^Validation loss=$(printf %.6f "$loss")" "$work/out"'
-refused "resumed in another way" '--crop was padded and is now auto' "$STARSTEP" train "${pictures[@]}" "${model[@]}" \
+refused "resumed in another way" '--crop was padded and is now auto' "$STARSTEP" train "${images[@]}" "${model[@]}" \
     --epochs 3 --workers 2 --random-erasing 0.5 --checkpoint-dir "$work/run" --resume auto
-starts "resized" "$STARSTEP" train "${pictures[@]}" "${run[@]}"
+starts "resized" "$STARSTEP" train "${images[@]}" "${run[@]}"
 check "resized: other weights" [ "$(value weights_hash)" != "$hash" ]
 finish

@@ -24,11 +24,11 @@ same_bits() {
 
 # alike RANKS OPTION...: with some put off, all, and tasks of their own
 alike() {
-    local put_off
+    local deferred
     trains first "$@"
-    for put_off in 5 100 -1; do
-        trains again "$@" --defer-weight-grads $put_off
-        check "$*, $put_off put off: the same bits" same_bits first again
+    for deferred in 5 100 -1; do
+        trains again "$@" --defer-weight-grads $deferred
+        check "$*, $deferred put off: the same bits" same_bits first again
     done
 }
 

@@ -3,7 +3,7 @@
 # there and whatever their order; other classes, and values that are not finite, are an error.
 . "${srcdir:-.}/tests/common.sh"
 
-# Two sets of folders, of the same pictures: train/CLASS and val/CLASS.
+# Two sets of folders, of the same images: train/CLASS and val/CLASS.
 data=$work/data
 starts "a data set" "$STARSTEP" data make tinyimagenet --out "$data" --train 40 --val 24 --classes 4 --seed 2
 while read -r file class _; do
@@ -20,7 +20,7 @@ starts "weights" "$STARSTEP" train --model resnet18 --width 4,4,8,8 --data-dir "
 figures() {
     sed -n 's/^Validation loss=\([0-9.]*\), .*(\([0-9]*\) of \([0-9]*\) images).*/\1 \2 \3/p' "$work/out"
 }
-# predicted DIR: the same of what `predict` says of its pictures, whose folder is their class
+# predicted DIR: the same of what `predict` says of its images, whose folder is their class
 predicted() {
     "$STARSTEP" predict --images "$1/val" --init "$work/run" --out "$work/table.csv" >/dev/null 2>&1
     awk -F, 'NR == 1 { for (i = 4; i <= NF; i++) column[$i] = i; next }

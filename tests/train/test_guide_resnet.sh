@@ -6,7 +6,7 @@
 . "${srcdir:-.}/tests/common.sh"
 
 READ_EVENTS=${READ_EVENTS:-tests/train/read_events}
-data=$work/pictures
+data=$work/images
 run "$STARSTEP" data make tinyimagenet --out "$data" --train 200 --val 37 --classes 4 --seed 3
 check "a data set" [ $code -eq 0 ]
 train=(train --model resnet50 --width 8,8,16,16 --data-dir "$data" --image-size 32
@@ -96,12 +96,12 @@ if have_ranks; then
     check "a cache for one of two ranks" grep -q -e '--cache is given to other ranks' "$work/err"
 fi
 run "$STARSTEP" train --data-dir "${srcdir:-.}/tests/reference/data" --cache "$work/cache"
-check "a cache of records" eval '[ $code -eq 1 ] && grep -q -e "--cache .* holds no folders of pictures" "$work/err"'
+check "a cache of records" eval '[ $code -eq 1 ] && grep -q -e "--cache .* holds no folders of images" "$work/err"'
 
 # Corrupt files: one in training, one in validation. Training goes on with others in their places.
 first=$(find "$data/train" -name '*.JPEG' | sort | sed -n 100p)
 second=$(find "$data/val" -name '*.JPEG' | sort | sed -n 20p)
-printf 'no picture' >"$first"
+printf 'no image' >"$first"
 head -c 300 "$second" >"$work/part" && cp "$work/part" "$second"
 run "$STARSTEP" "${train[@]}"
 check "a corrupt file ends a run" eval '[ $code -eq 1 ] && grep -q "^starstep: error: $first: " "$work/err"'
@@ -140,5 +140,5 @@ run "$STARSTEP" "${packed[@]}" --skip-corrupt
 check "an empty file is skipped, too, from packs" [ "$(values end weights_hash)" = "$hash" ]
 find "$data/train" -name '*.JPEG' -exec cp "$work/part" {} \;
 run "$STARSTEP" "${train[@]}" --skip-corrupt
-check "no usable file at all" eval '[ $code -eq 1 ] && grep -q "none of 200 files is a usable picture" "$work/err"'
+check "no usable file at all" eval '[ $code -eq 1 ] && grep -q "none of 200 files is a usable image" "$work/err"'
 finish

@@ -32,14 +32,14 @@ cd "$work" || exit 99
 starts "train --init" "$STARSTEP" train "${one[@]}" --init "$work/job" --epochs 1 --checkpoint-dir "$work/next"
 check "train --init: of that model" cmp "$work/job/checkpoints/latest/model.json" "$work/next/latest/model.json"
 
-# A model file of pictures says how large they are
-"$STARSTEP" data make tinyimagenet --out "$work/pictures" --classes 2 --train 8 --val 4 >"$work/made" 2>&1 || cat "$work/made"
+# A model file of images says how large they are
+"$STARSTEP" data make tinyimagenet --out "$work/images" --classes 2 --train 8 --val 4 >"$work/made" 2>&1 || cat "$work/made"
 "$STARSTEP" plan --model resnet18 --width 2,4,6,8 --image-size 48x40 --classes 2 --export --out "$work/model.json" 2>"$work/err" ||
     fail "plan --export"
-pictures=(--data-dir "$work/pictures" --batch-size 4 --threads 1 --workers 1)
-starts "pictures" "$STARSTEP" train "${pictures[@]}" --model "$work/model.json" --epochs 1 --checkpoint-dir "$work/p"
-starts "pictures: eval" "$STARSTEP" eval "${pictures[@]}" --init "$work/p"
-check "pictures: eval says what was loaded" grep -q '^Evaluated resnet18, ' "$work/out"
+images=(--data-dir "$work/images" --batch-size 4 --threads 1 --workers 1)
+starts "images" "$STARSTEP" train "${images[@]}" --model "$work/model.json" --epochs 1 --checkpoint-dir "$work/p"
+starts "images: eval" "$STARSTEP" eval "${images[@]}" --init "$work/p"
+check "images: eval says what was loaded" grep -q '^Evaluated resnet18, ' "$work/out"
 
 # As PyTorch's users have written them: the same weights, or weights that were rounded, in another form
 if [ -n "$PYTHON" ]; then

@@ -4,10 +4,10 @@
 . "${srcdir:-.}/tests/common.sh"
 make_data 64 24
 make_model "$work/grey.json" 1 28 28
-"$STARSTEP" data make tinyimagenet --out "$work/pictures" --train 64 --val 16 --classes 4 >"$work/out" || exit 99
+"$STARSTEP" data make tinyimagenet --out "$work/images" --train 64 --val 16 --classes 4 >"$work/out" || exit 99
 cifar=("$STARSTEP" train --data-dir "$work/data" --width 2,4,4,8)
-colour=("$STARSTEP" train --data-dir "$work/pictures" --model resnet18 --width 2,4,6,8 --image-size 32)
-grey=("$STARSTEP" train --data-dir "$work/pictures" --model "$work/grey.json" --image-size 28)
+colour=("$STARSTEP" train --data-dir "$work/images" --model resnet18 --width 2,4,6,8 --image-size 32)
+grey=("$STARSTEP" train --data-dir "$work/images" --model "$work/grey.json" --image-size 28)
 run=(--batch-size 8 --epochs 1 --threads 1 --workers 1 --overwrite --log-json "$work/log" --checkpoint-dir "$work/run")
 
 # normalised WHAT MEAN STD COMMAND...: MEAN and STD are the data set's own
@@ -28,8 +28,8 @@ normalised() {
     check "$what: eval with others: another loss" eval '! grep -q "^Validation loss=$(printf %.6f "$(value val_loss)")" "$work/out"'
 }
 normalised "CIFAR-100" 0.5071,0.4867,0.4408 0.2675,0.2565,0.2761 "${cifar[@]}"
-normalised "pictures" 0.485,0.456,0.406 0.229,0.224,0.225 "${colour[@]}"
-normalised "grey pictures" 0.459 0.226 "${grey[@]}"
+normalised "images" 0.485,0.456,0.406 0.229,0.224,0.225 "${colour[@]}"
+normalised "grey images" 0.459 0.226 "${grey[@]}"
 
 refused "resumed with other values" '--mean was 0.286 and is now 0.3' "${grey[@]}" --batch-size 8 --epochs 2 --threads 1 --workers 1 \
     --checkpoint-dir "$work/run" --resume auto --mean 0.3 --std 0.353

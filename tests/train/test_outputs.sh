@@ -117,8 +117,8 @@ says '^Resuming from .*1 step done.*(by 1 rank, now 4)'
 says '^Checked: wideresnet on 40 images with a global batch size of 8, 5 steps an epoch, 4 ranks on CPUs'
 check "$what: nothing has changed" test "$(snapshot)" = "$before"
 
-if starts "pictures" "$STARSTEP" data make tinyimagenet --out "$work/pictures" --train 12 --val 6 --classes 3; then
-    train=("$STARSTEP" train --model resnet50 --batch-size 2 --epochs 1 --image-size 32 --data-dir "$work/pictures")
+if starts "images" "$STARSTEP" data make tinyimagenet --out "$work/images" --train 12 --val 6 --classes 3; then
+    train=("$STARSTEP" train --model resnet50 --batch-size 2 --epochs 1 --image-size 32 --data-dir "$work/images")
     early "--cache is a file" "$work/file: is not a folder" --cache "$work/file"
     early "--cache is /proc" '--cache /proc: cannot write' --cache /proc
 fi

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Folders of pictures as people have them: classes alone, other names of a validation set, a folder around all, a
+# Folders of images as people have them: classes alone, other names of a validation set, a folder around all, a
 # validation set that lacks a class, what a notebook left.
 . "${srcdir:-.}/tests/common.sh"
 cd "$work" || exit 99
@@ -21,13 +21,13 @@ starts "split off" "$STARSTEP" "${train[@]}" --data-dir own --val-fraction 0.25 
 check "split off: three quarters are trained on" grep -q '^Training resnet18 on 36 images' "$work/out"
 loss=$(value epoch val_loss) hash=$(value end weights_hash)
 starts "split off: eval" "$STARSTEP" eval --data-dir own --val-fraction 0.25 --init run
-check "split off: eval reads the same pictures" grep -q "^Validation loss=$(printf %.6f "$loss"), .* of 12 images" "$work/out"
+check "split off: eval reads the same images" grep -q "^Validation loss=$(printf %.6f "$loss"), .* of 12 images" "$work/out"
 starts "split off: eval of others" "$STARSTEP" eval --data-dir own --val-fraction 0.25 --val-seed 1 --init run
 check "split off: others with another seed" eval '! grep -q "^Validation loss=$(printf %.6f "$loss")," "$work/out"'
 refused "another part, resumed" '--val-fraction was 0.25 and is now 0.5' \
     "$STARSTEP" "${train[@]}" --data-dir own --val-fraction 0.5 --checkpoint-dir run --resume auto --epochs 2 --seed 5
 starts "split off: --check" "$STARSTEP" "${train[@]}" --data-dir own --val-fraction 0.25 --check
-# The same pictures elsewhere
+# The same images elsewhere
 mkdir -p around/all/train
 cp -r own/* around/all/train/
 starts "train/ alone, in a folder of its own" "$STARSTEP" "${train[@]}" --data-dir around --val-fraction 0.25 --seed 5 "${logged[@]}"
@@ -35,11 +35,11 @@ check "the same weights" test "$(value end weights_hash)" = "$hash"
 starts "decoded once" "$STARSTEP" "${train[@]}" --data-dir own --val-fraction 0.25 --cache packs --seed 5 "${logged[@]}"
 check "decoded once: the same weights" test "$(value end weights_hash)" = "$hash"
 run "$STARSTEP" data pack tinyimagenet --data-dir own --val-fraction 0.25 --cache packs
-check "data pack finds the same pictures" test "$(grep -c ' fits: ' "$work/out")" -eq 2
+check "data pack finds the same images" test "$(grep -c ' fits: ' "$work/out")" -eq 2
 run "$STARSTEP" data pack tinyimagenet --data-dir own --val-fraction 0.5 --cache packs
 check "another part is another pack" test "$(grep -c ' is built again: ' "$work/out")" -eq 2
 starts "data check" "$STARSTEP" data check tinyimagenet --data-dir own --val-fraction 0.25
-check "data check: both parts" grep -q '^val: 12 pictures of 3 classes' "$work/out"
+check "data check: both parts" grep -q '^val: 12 images of 3 classes' "$work/out"
 if have_ranks; then
     starts "two ranks" "$MPIEXEC" -n 2 "$STARSTEP" "${train[@]}" --data-dir own --val-fraction 0.25
 fi
@@ -58,7 +58,7 @@ mkdir lone
 cp -r around/all/valid lone
 refused "valid/ alone" 'lone/valid: is there and no train/ beside it' "$STARSTEP" "${train[@]}" --data-dir lone
 make_data 16 8
-refused "records and a part" '--val-fraction: .*data holds no folders of pictures' \
+refused "records and a part" '--val-fraction: .*data holds no folders of images' \
     "$STARSTEP" train --data-dir "$work/data" --width 2,2,2,2 --batch-size 8 --val-fraction 0.1
 
 # What a notebook leaves is a class, to torchvision too

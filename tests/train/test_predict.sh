@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# starstep predict: what it says of a test set's pictures agrees with what eval counts, for models of pictures and
+# starstep predict: what it says of a test set's images agrees with what eval counts, for models of images and
 # of CIFAR images; the table's form; ranks, batches and threads change nothing; messages.
 . "${srcdir:-.}/tests/common.sh"
 
@@ -18,7 +18,7 @@ figures() { # of eval, as its line says: right, all, loss
 }
 
 data="$work/tiny" run="$work/run"
-starts "pictures" "$STARSTEP" data make tinyimagenet --out "$data" --classes 5 --train 60 --val 24 --seed 3
+starts "images" "$STARSTEP" data make tinyimagenet --out "$data" --classes 5 --train 60 --val 24 --seed 3
 # As ImageFolder has them: val/CLASS/FILE
 while read -r file class _; do
     mkdir -p "$data/val/$class" && mv "$data/val/images/$file" "$data/val/$class/"
@@ -31,8 +31,8 @@ read -r right count loss <<<"$(figures)"
 
 predict=("$STARSTEP" predict --images "$data/val" --init "$run")
 starts "predict" "${predict[@]}" --out "$work/all.csv"
-check "it says so" grep -q "^$work/all.csv: $count pictures of $data/val$" "$work/out"
-check "all pictures, in order, probabilities that add up, $right of $count right and a loss of $loss as eval says" \
+check "it says so" grep -q "^$work/all.csv: $count images of $data/val$" "$work/out"
+check "all images, in order, probabilities that add up, $right of $count right and a loss of $loss as eval says" \
     table "$work/all.csv" right "$right" "$count" "$loss"
 starts "on standard output" "${predict[@]}"
 check "the same" cmp "$work/all.csv" "$work/out"
@@ -45,16 +45,16 @@ if have_ranks; then
     check "two ranks: the same" table "$work/ranks.csv" same "$work/all.csv" 1e-5
 fi
 
-# One file; names with what CSV must quote; folders in folders; other pictures and files.
+# One file; names with what CSV must quote; folders in folders; other images and files.
 one=$(find "$data/val" -name '*.JPEG' | sort | head -n 1)
 mkdir -p "$work/odd/a b/deep"
 cp "$one" "$work/odd/a b/deep/x,y \"z\".JPG"
 cp "$one" "$work/odd/plain.jpeg"
-echo "not a picture" >"$work/odd/notes.txt"
+echo "not an image" >"$work/odd/notes.txt"
 starts "one file" "$STARSTEP" predict --images "$one" --init "$run" --out "$work/one.csv"
 starts "odd names" "$STARSTEP" predict --images "$work/odd" --init "$run" --out "$work/odd.csv"
 check "odd names" table "$work/odd.csv" names plain.jpeg 'a b/deep/x,y "z".JPG'
-check "the same picture has the same class" table "$work/odd.csv" equal
+check "the same image has the same class" table "$work/odd.csv" equal
 
 # Another model's images: 32x32 as they are, with CIFAR's mean and deviation.
 make_data 200 40
@@ -80,13 +80,13 @@ check "CIFAR: 99 names are none of 100 classes" [ "$(names 99)" = n ]
 mkdir "$work/alone"
 cp "$run/latest/model.safetensors" "$run/latest/model.json" "$work/alone"
 run "$STARSTEP" predict --images "$data/val" --init "$work/alone" --out "$work/alone.csv"
-check "no description of images: it says so" grep -q "no $work/alone/data.json: pictures are prepared as ImageNet's" "$work/err"
+check "no description of images: it says so" grep -q "no $work/alone/data.json: images are prepared as ImageNet's" "$work/err"
 check "the same probabilities, classes by number" table "$work/alone.csv" numbered "$work/all.csv"
 
 # A corrupt file.
 cp -r "$data/val" "$work/bad"
 bad=$(find "$work/bad" -name '*.JPEG' | sort | sed -n 3p)
-echo "no picture" >"$bad"
+echo "no image" >"$bad"
 refused "a corrupt file" "${bad##*/}" "$STARSTEP" predict --images "$work/bad" --init "$run" --out "$work/bad.csv"
 check "and no table" [ -z "$(find "$work" -name 'bad.csv*')" ]
 run "$STARSTEP" predict --images "$work/bad" --init "$run" --skip-corrupt --out "$work/bad.csv"
@@ -95,7 +95,7 @@ check "its row is empty, the others are as before" table "$work/bad.csv" without
 
 refused "no folder" "predict: --images is missing" "$STARSTEP" predict --init "$run"
 refused "no weights" "predict: --init is missing" "$STARSTEP" predict --images "$data/val"
-refused "no pictures" "$work/none" "$STARSTEP" predict --images "$work/none" --init "$run"
+refused "no images" "$work/none" "$STARSTEP" predict --images "$work/none" --init "$run"
 mkdir "$work/empty"
 refused "an empty folder" "$work/empty" "$STARSTEP" predict --images "$work/empty" --init "$run"
 refused "more classes than there are" "top 6: the model has 5 classes" "${predict[@]}" --top 6

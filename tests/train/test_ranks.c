@@ -38,8 +38,8 @@ static struct ss_rank gpu_rank(void)
     return r;
 }
 
-static void says(void (*print)(const struct ss_rank *, FILE *), const struct ss_rank *r,
-                 const char *expected)
+static void prints(void (*print)(const struct ss_rank *, FILE *), const struct ss_rank *r,
+                   const char *expected)
 {
     char *text = NULL;
     size_t bytes;
@@ -54,45 +54,45 @@ static void says(void (*print)(const struct ss_rank *, FILE *), const struct ss_
 START_TEST(lines)
 {
     struct ss_rank r = cpu_rank();
-    says(ss_rank_print_line, &r,
-         "rank 3: node7, local rank 1, CPU, 3 threads, cores 4-7, 1 load worker; mpi, Open MPI "
-         "4.1.4\n");
+    prints(ss_rank_print_line, &r,
+           "rank 3: node7, local rank 1, CPU, 3 threads, cores 4-7, 1 load worker; mpi, Open MPI "
+           "4.1.4\n");
     r.placement.threads = r.placement.ncores = 1;
     r.placement.workers = 2;
-    says(ss_rank_print_line, &r,
-         "rank 3: node7, local rank 1, CPU, 1 thread, core 4, 2 load workers; mpi, Open MPI "
-         "4.1.4\n");
+    prints(ss_rank_print_line, &r,
+           "rank 3: node7, local rank 1, CPU, 1 thread, core 4, 2 load workers; mpi, Open MPI "
+           "4.1.4\n");
     r = gpu_rank();
-    says(ss_rank_print_line, &r,
-         "rank 3: node7, local rank 1, GPU 2 (0000:1b:00.0, NVIDIA H200), cores 8-11, 2 load "
-         "workers; mpi, Open MPI 4.1.4\n");
+    prints(ss_rank_print_line, &r,
+           "rank 3: node7, local rank 1, GPU 2 (0000:1b:00.0, NVIDIA H200), cores 8-11, 2 load "
+           "workers; mpi, Open MPI 4.1.4\n");
     r.gpu = 0;
     r.placement.ncores = 1;
     r.gpu_name[0] = r.bus_id[0] = '\0';
-    says(ss_rank_print_line, &r,
-         "rank 3: node7, local rank 1, GPU 0 (not there), core 8, 2 load workers; mpi, "
-         "Open "
-         "MPI 4.1.4\n");
+    prints(ss_rank_print_line, &r,
+           "rank 3: node7, local rank 1, GPU 0 (not there), core 8, 2 load workers; mpi, "
+           "Open "
+           "MPI 4.1.4\n");
 }
 END_TEST
 
 START_TEST(blocks)
 {
     struct ss_rank r = cpu_rank();
-    says(ss_rank_print_block, &r,
-         "rank 3 of 8 on node7: 4 of 8 cores\n"
-         "  compute:    3 threads on cores 4-6\n"
-         "  service:    1 worker (loading, communication, reports) on cores of their own: 7\n"
-         "  transport:  mpi, Open MPI 4.1.4\n");
+    prints(ss_rank_print_block, &r,
+           "rank 3 of 8 on node7: 4 of 8 cores\n"
+           "  compute:    3 threads on cores 4-6\n"
+           "  service:    1 worker (loading, communication, reports) on cores of their own: 7\n"
+           "  transport:  mpi, Open MPI 4.1.4\n");
     r = gpu_rank();
-    says(ss_rank_print_block, &r,
-         "rank 3 of 8 on node7: 4 of 64 cores\n"
-         "  gpu:           2, NVIDIA H200, 0000:1b:00.0\n"
-         "  memory:        NUMA node 1, near the GPU\n"
-         "  driver:        core 8\n"
-         "  communication: core 9, with the submission of tasks\n"
-         "  loading:       2 workers on cores 10-11\n"
-         "  transport:     mpi, Open MPI 4.1.4\n");
+    prints(ss_rank_print_block, &r,
+           "rank 3 of 8 on node7: 4 of 64 cores\n"
+           "  gpu:           2, NVIDIA H200, 0000:1b:00.0\n"
+           "  memory:        NUMA node 1, near the GPU\n"
+           "  driver:        core 8\n"
+           "  communication: core 9, with the submission of tasks\n"
+           "  loading:       2 workers on cores 10-11\n"
+           "  transport:     mpi, Open MPI 4.1.4\n");
     r.gpu = 0;
     r.size = 1;
     r.gpus = 0;
@@ -101,14 +101,14 @@ START_TEST(blocks)
     r.placement.dedicated = 0;
     r.placement.workers = r.placement.ncores = 1;
     r.placement.communication = 0;
-    says(ss_rank_print_block, &r,
-         "rank 3 of 1 on node7: 1 of 64 cores\n"
-         "  gpu:           0 is not there, this process may use 0\n"
-         "  shared:        2 ranks of this node use this GPU\n"
-         "  memory:        NUMA node 1, near the GPU\n"
-         "  driver:        core 8\n"
-         "  communication: core 8, with the submission of tasks\n"
-         "  loading:       1 worker on core 8\n");
+    prints(ss_rank_print_block, &r,
+           "rank 3 of 1 on node7: 1 of 64 cores\n"
+           "  gpu:           0 is not there, this process may use 0\n"
+           "  shared:        2 ranks of this node use this GPU\n"
+           "  memory:        NUMA node 1, near the GPU\n"
+           "  driver:        core 8\n"
+           "  communication: core 8, with the submission of tasks\n"
+           "  loading:       1 worker on core 8\n");
 }
 END_TEST
 

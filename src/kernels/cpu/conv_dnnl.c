@@ -209,7 +209,7 @@ static int is_unsafe(const struct ss_conv_shape *s)
 }
 
 /* Is some pass reference code, or none, or unsafe? Without groups the data gradient may be: of planes oneDNN has none, and
- * nobody needs that of pictures. */
+ * nobody needs that of images. */
 static int needs_reference(const struct ss_dnnl_conv *c)
 {
     dnnl_primitive_desc_t pd[SS_CONV_PASSES] = {NULL};

@@ -137,7 +137,7 @@ enum ss_status ss_act_check(const struct ss_act *a, const char *what)
     return SS_OK;
 }
 
-enum ss_status ss_act_check_part(const struct ss_act *a, int pitch, const char *what)
+enum ss_status ss_act_check_view(const struct ss_act *a, int pitch, const char *what)
 {
     if (pitch && (pitch < a->c || (a->block != 1 && a->block != 8 && a->block != 16)))
         return ss_fail(SS_ERR_SHAPE,

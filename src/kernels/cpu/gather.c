@@ -27,8 +27,8 @@ static enum ss_status check(const struct ss_gather *op, int n)
 {
     SS_TRY(ss_gather_check(op, n));
     for (int k = 0; k < op->nparts; k++)
-        SS_TRY(ss_act_check_part(&op->part[k].x, op->x_pitch, "channels of another tensor"));
-    return ss_act_check_part(&op->y, op->y_pitch, "channels of other tensors");
+        SS_TRY(ss_act_check_view(&op->part[k].x, op->x_pitch, "channels of another tensor"));
+    return ss_act_check_view(&op->y, op->y_pitch, "channels of other tensors");
 }
 
 /* The part that gives channel c of y', or NULL; *next: where its channels, or those that none gives, end. */

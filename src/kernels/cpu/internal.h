@@ -47,7 +47,7 @@ void ss_cpu_enter(const struct ss_device *cpu);
 
 /* Errors: SS_ERR_SHAPE; `what` names the tensor in the message. */
 enum ss_status ss_act_check(const struct ss_act *a, const char *what);
-enum ss_status ss_act_check_part(const struct ss_act *a, int pitch, const char *what);
+enum ss_status ss_act_check_view(const struct ss_act *a, int pitch, const char *what);
 
 static inline size_t ss_align_up(size_t bytes)
 {

@@ -82,8 +82,8 @@ enum ss_status ss_cpu_norm_act_reserve(struct ss_device *cpu, const struct ss_no
 
 static enum ss_status check(const struct ss_norm_act *op)
 {
-    SS_TRY(ss_act_check_part(&op->shape, op->z_pitch, "normalisation"));
-    SS_TRY(ss_act_check_part(&op->shape, op->y_pitch, "normalisation's output"));
+    SS_TRY(ss_act_check_view(&op->shape, op->z_pitch, "normalisation"));
+    SS_TRY(ss_act_check_view(&op->shape, op->y_pitch, "normalisation's output"));
     if (op->y_pitch && op->residual)
         return ss_fail(SS_ERR_INVALID,
                        "normalisation: the sum with a residual is no part of a tensor");
@@ -224,8 +224,8 @@ static const float *sum_shifted(struct ss_device *cpu, const struct ss_norm_act 
 }
 
 /* Statistics of channel c over m values. */
-static void keep_stats(const struct ss_norm_act *op, int c, double m, double mean, double var,
-                       float *saved, float *running)
+static void store_stats(const struct ss_norm_act *op, int c, double m, double mean, double var,
+                        float *saved, float *running)
 {
     const int channels = op->shape.c;
     if (var < 0)
@@ -251,7 +251,7 @@ enum ss_status ss_cpu_norm_act_stats(struct ss_device *cpu, const struct ss_norm
         return ss_fail(SS_ERR_SHAPE,
                        "BatchNorm: one value per channel has no variance; use a larger batch");
     for (int c = 0; !z && c < s->c; c++) /* mean and variance are there */
-        keep_stats(op, c, m, (double)saved[c], (double)saved[s->c + c], saved, running);
+        store_stats(op, c, m, (double)saved[c], (double)saved[s->c + c], saved, running);
     if (!z)
         return SS_OK;
     const int block = s->block;
@@ -259,8 +259,8 @@ enum ss_status ss_cpu_norm_act_stats(struct ss_device *cpu, const struct ss_norm
     for (int c = 0; c < s->c; c++) {
         const double *total = room.total + (size_t)(c / block) * 2 * (size_t)block;
         const double d = total[c % block] / m;
-        keep_stats(op, c, m, (double)shift[c] + d, total[block + c % block] / m - d * d, saved,
-                   running);
+        store_stats(op, c, m, (double)shift[c] + d, total[block + c % block] / m - d * d, saved,
+                    running);
     }
     return SS_OK;
 }
@@ -292,7 +292,7 @@ enum ss_status ss_cpu_norm_act_stats_of_sums(struct ss_device *cpu, const struct
     const double m = ss_norm_values(op);
     for (int c = 0; c < op->shape.c; c++) {
         const double mean = sums[c] / m;
-        keep_stats(op, c, m, mean, sums[op->shape.c + c] / m - mean * mean, saved, running);
+        store_stats(op, c, m, mean, sums[op->shape.c + c] / m - mean * mean, saved, running);
     }
     return SS_OK;
 }

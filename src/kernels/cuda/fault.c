@@ -1,4 +1,4 @@
-/* fault.c: who hears first that a kernel has faulted.
+/* fault.c: reports a kernel fault to the handler.
  *
  * After a fault every call of CUDA fails, whoever makes it. StarPU's driver asks for the state of
  * its streams and events after and between tasks, and stops with an assertion and a backtrace over
@@ -12,12 +12,12 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 
-typedef void hear_fault(const char *what);
-static _Atomic(hear_fault *) hears;
+typedef void error_handler(const char *what);
+static _Atomic(error_handler *) installed;
 
-void ss_cuda_on_fault(void (*hear)(const char *what))
+void ss_cuda_on_fault(void (*handler)(const char *what))
 {
-    atomic_store(&hears, hear);
+    atomic_store(&installed, handler);
 }
 
 static const char *text_of(cudaError_t error)
@@ -25,12 +25,12 @@ static const char *text_of(cudaError_t error)
     return error == cudaSuccess || error == cudaErrorNotReady ? NULL : cudaGetErrorString(error);
 }
 
-static cudaError_t tell(cudaError_t error)
+static cudaError_t report(cudaError_t error)
 {
-    hear_fault *hear = atomic_load(&hears);
+    error_handler *handler = atomic_load(&installed);
     const char *what = text_of(error);
-    if (what && hear)
-        hear(what);
+    if (what && handler)
+        handler(what);
     return error;
 }
 
@@ -51,12 +51,12 @@ cudaError_t hostgpu_event_query(cudaEvent_t event);
 
 cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
-    return tell(OF_CUDA(cudaStreamQuery, hostgpu_stream_query)(stream));
+    return report(OF_CUDA(cudaStreamQuery, hostgpu_stream_query)(stream));
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
-    return tell(OF_CUDA(cudaEventQuery, hostgpu_event_query)(event));
+    return report(OF_CUDA(cudaEventQuery, hostgpu_event_query)(event));
 }
 
 const char *ss_cuda_fault(ss_stream stream)

@@ -140,7 +140,7 @@ static enum ss_status select_device(struct ss_device *gpu)
 
 /* cuDNN loads NVRTC for each plan that it makes and lets it go again, which is most of a start's time.
  * As long as it stays loaded that is a count; where it is not found, all works as without. */
-static void keep_nvrtc(void)
+static void retain_nvrtc(void)
 {
     char name[32];
     snprintf(name, sizeof name, "libnvrtc.so.%d", CUDART_VERSION / 1000);
@@ -149,7 +149,7 @@ static void keep_nvrtc(void)
 
 static enum ss_status open_gpu(struct ss_device *gpu)
 {
-    keep_nvrtc();
+    retain_nvrtc();
     SS_TRY(select_device(gpu));
     SS_CUDA_TRY(cudaStreamCreateWithFlags(&gpu->own_stream, cudaStreamNonBlocking));
     SS_CUDNN_TRY(cudnnCreate(&gpu->cudnn));
@@ -283,17 +283,17 @@ enum ss_status ss_cuda_elapsed(struct ss_device *gpu, ss_event begin, ss_event e
 }
 
 #ifdef SS_HOSTGPU
-void hostgpu_pretend(void);
+void hostgpu_emulate_time(void);
 void hostgpu_spend(cudaStream_t stream, double seconds);
 #endif
 
-enum ss_status ss_cuda_pretend(void)
+enum ss_status ss_cuda_emulate_time(void)
 {
 #ifdef SS_HOSTGPU
-    hostgpu_pretend();
+    hostgpu_emulate_time();
     return SS_OK;
 #else
-    return ss_fail(SS_ERR_UNSUPPORTED, "only an emulated GPU can pretend to compute; this build, "
+    return ss_fail(SS_ERR_UNSUPPORTED, "only an emulated GPU supports timed emulation; this build, "
                                        "without --enable-hostgpu, is for real ones");
 #endif
 }
@@ -306,11 +306,11 @@ enum ss_status ss_cuda_spend(ss_stream stream, double seconds)
 #else
     (void)stream;
     (void)seconds;
-    return ss_cuda_pretend();
+    return ss_cuda_emulate_time();
 #endif
 }
 
-void ss_cuda_forget_errors(void)
+void ss_cuda_clear_errors(void)
 {
     cudaGetLastError();
 }

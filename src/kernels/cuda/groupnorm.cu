@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(THREADS)
             pack<T, V> out;
 #pragma unroll
             for (int j = 0; j < V; j++)
-                out.v[j] = format<T>::store(kept_part<PLAIN>(f.a[j], v[u].v[j], f.b[j], shape.act, true));
+                out.v[j] = format<T>::store(leak_counter_part<PLAIN>(f.a[j], v[u].v[j], f.b[j], shape.act, true));
             put(y + w.base, at[u], out);
         }
     }

@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(THREADS, (FORWARD_RESIDENT<T>))
             pack<T, V> out;
 #pragma unroll
             for (int j = 0; j < V; j++) {
-                float v = kept_part<PLAIN>(a[j], x[u].v[j], b[j], act, keep >> j & 1);
+                float v = leak_counter_part<PLAIN>(a[j], x[u].v[j], b[j], act, keep >> j & 1);
                 v = r ? fmaf(v, drop.scale, format<T>::load(other[u].v[j])) : v * drop.scale;
                 out.v[j] = format<T>::store(v < low_out ? low_out : v);
                 bits |= !(format<T>::load(out.v[j]) <= 0) << j;

@@ -273,7 +273,7 @@ template <int V> __device__ inline unsigned kept(const dropout &drop, const spot
 /* f of z scaled and shifted, and zero where dropped. Comparisons are written so that NaN passes
  * through. */
 template <bool PLAIN, typename T>
-__device__ inline float kept_part(float a, T z, float b, const activation &act, bool keep)
+__device__ inline float leak_counter_part(float a, T z, float b, const activation &act, bool keep)
 {
     const float u = apply(a, format<T>::load(z), b);
     if (!PLAIN)

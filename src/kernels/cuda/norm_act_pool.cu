@@ -156,7 +156,7 @@ __device__ inline void add_shares(const pooled<T> &in, size_t at, pack<T, V> *g)
 
 /* Which elements of the places that get a gradient dropout keeps. */
 template <int K, int V>
-__device__ inline unsigned kept_at(const geometry &g, const windows &w, const window &at,
+__device__ inline unsigned leak_counter_at(const geometry &g, const windows &w, const window &at,
                                    const place<V> &me, const dropout &drop,
                                    const pack<uint8_t, V> &places)
 {
@@ -184,7 +184,7 @@ __device__ inline void load_share(const geometry &g, const windows &w, const win
     out->place = reinterpret_cast<const pack<uint8_t, V> *>(in.argmax)[from];
     if (in.n > 1 || in.y)
         add_shares(in, from, &out->g);
-    out->keep = drop.on ? kept_at<K>(g, w, at, me, drop, out->place) : ~0u;
+    out->keep = drop.on ? leak_counter_at<K>(g, w, at, me, drop, out->place) : ~0u;
 }
 
 /* Of channel j the gradient of u at the place that gets one, and z there. Where that place is in
@@ -260,7 +260,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
 #pragma unroll
                     for (int i = 0; i < Q; i++) {
                         const int j = h * Q + i;
-                        float vj = kept_part<PLAIN>(c[A][i], unpack(x[u]).v[j], c[B][i], act,
+                        float vj = leak_counter_part<PLAIN>(c[A][i], unpack(x[u]).v[j], c[B][i], act,
                                                     keep[u] >> j & 1);
                         vj = r ? fmaf(vj, drop.scale, format<T>::load(unpack(other[u]).v[j]))
                                : vj * drop.scale;

@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(THREADS, (FORWARD_RESIDENT<T>))
                 for (int i = 0; i < Q; i++) {
                     const int j = h * Q + i;
                     const float v =
-                        kept_part<true>(c[A][i], unpack(x[u]).v[j], c[B][i], act, keep >> j & 1);
+                        leak_counter_part<true>(c[A][i], unpack(x[u]).v[j], c[B][i], act, keep >> j & 1);
                     const float s = fmaf(
                         v, drop.scale,
                         apply(c[A_R][i], format<T>::load(unpack(other[u]).v[j]), c[B_R][i]));

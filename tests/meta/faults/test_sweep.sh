@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Some of the faults of sweep.py, other ones every day: as many as fit into FAULT_SECONDS (30). `make check-faults` tries
+# all of them.
+. "${srcdir:-.}/tests/common.sh"
+. "${srcdir:-.}/tests/meta/faults/preload.sh"
+
+if [ -z "$PYTHON" ]; then
+    echo "skipped: no python3"
+    exit 77
+fi
+export STARSTEP FAULTS_LIBRARY=$faults
+case $STARSTEP in /*) ;; *) STARSTEP=$PWD/$STARSTEP ;; esac
+"$PYTHON" -B "${srcdir:-.}/tests/meta/faults/sweep.py" --seconds "${FAULT_SECONDS:-30}" --seed "${FAULT_SEED:-$(date +%Y%j)}"

@@ -1,0 +1,170 @@
+#!/usr/bin/env bash
+# check_layers.sh TREE [BUILD]: check which module may use which, from the includes of the source tree and, given a
+# build of it, from its objects. Prints a line for each violation, "RULE: what"; exit code 1 if there is one.
+#
+# modules     no cycle between modules, by their includes
+# calls     no cycle between files of one module, by the functions that their objects call
+# kernels   a kernel includes kernels, src/core and libraries, and not StarPU
+# plan      src/graph names no kind of layer and no optimizer
+# cuda      HAVE_CUDA only in the CUDA kernels' and NCCL's files
+# product   what is built for users includes nothing of tests/
+set -u
+export LC_ALL=C
+tree=$1
+build=${2:-}
+
+rule()
+{
+    sed "s/^/$1: /"
+}
+
+sources()
+{
+    (cd "$tree" && find "$@" -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' |
+        sort) 2>/dev/null
+}
+
+# "FILE INCLUDED" of every include of a project's file.
+includes()
+{
+    sources src codelets graphs hostgpu tests | (cd "$tree" && xargs awk '
+        FNR == 1 { there[FILENAME] = 1 }
+        /^[ \t]*#[ \t]*include[ \t]*"/ { split($0, part, "\""); from[++n] = FILENAME; to[n] = part[2] }
+        END {
+            for (i = 1; i <= n; i++) {
+                folder = from[i]
+                sub("[^/]*$", "", folder)
+                split(to[i] " src/" to[i] " " folder to[i], place, " ")
+                for (k = 1; k <= 3; k++)
+                    if (place[k] in there) {
+                        print from[i], place[k]
+                        break
+                    }
+            }
+        }')
+}
+
+# Edges "A B" on stdin; a line for each set of nodes that reach each other.
+cycles()
+{
+    awk '
+        { node[$1]; node[$2]; reach[$1, $2] = 1 }
+        END {
+            for (k in node)
+                for (i in node)
+                    if ((i, k) in reach)
+                        for (j in node)
+                            if ((k, j) in reach)
+                                reach[i, j] = 1
+            for (i in node) {
+                if (!((i, i) in reach) || i in told)
+                    continue
+                text = "cycle:"
+                for (j in node)
+                    if ((i, j) in reach && (j, i) in reach) {
+                        text = text " " j
+                        told[j]
+                    }
+                print text
+            }
+        }'
+}
+
+# src/MODULE/..., else the first folder.
+modules()
+{
+    awk '
+        function module(file, part) {
+            split(file, part, "/")
+            return part[1] == "src" && part[3] != "" ? part[1] "/" part[2] : part[1]
+        }
+        { a = module($1); b = module($2); if (a != b) print a, b }' | sort -u
+}
+
+# Objects whose source is in the tree: an older build may have left others.
+objects()
+{
+    local object file
+    (cd "$build" && find src codelets graphs -name '*.o') | while read -r object; do
+        file=${object%.o}
+        file=$tree/${file/.libs\//}
+        if [ -e "$file.c" ] || [ -e "$file.cu" ]; then
+            echo "$build/$object"
+        fi
+    done
+}
+
+# "FILE FILE" in one folder: the first calls the second.
+calls()
+{
+    objects | xargs nm -A -g -P | awk -v build="$build/" '
+        {
+            file = substr($1, length(build) + 1)
+            sub(/\.o:?$/, "", file)
+            sub(/\.libs\//, "", file)
+            if ($3 == "U")
+                used[file, $2]
+            else
+                home[$2] = file
+        }
+        function folder(path) {
+            sub("[^/]*$", "", path)
+            return path
+        }
+        END {
+            for (u in used) {
+                split(u, part, SUBSEP)
+                callee = home[part[2]]
+                if (callee != "" && callee != part[1] && folder(callee) == folder(part[1]))
+                    print part[1], callee
+            }
+        }'
+}
+
+# Code without comments, as words of identifiers and strings: "FILE WORD".
+words()
+{
+    sources "$@" | (cd "$tree" && xargs awk '
+        FNR == 1 { comment = 0 }
+        {
+            code = ""
+            for (rest = $0; rest != ""; comment = !comment) {
+                end = index(rest, comment ? "*/" : "/*")
+                if (!comment)
+                    code = code " " (end ? substr(rest, 1, end - 1) : rest)
+                if (!end)
+                    break
+                rest = substr(rest, end + 2)
+            }
+            n = split(tolower(code), word, "[^a-z0-9]+")
+            for (i = 1; i <= n; i++)
+                if (word[i] != "" && !seen[FILENAME, word[i]]++)
+                    print FILENAME, word[i]
+        }')
+}
+
+# Layers and optimizers by their files; words that mean other things too are left out.
+kinds()
+{
+    (cd "$tree" && ls src/layers src/optim 2>/dev/null) | sed -n 's/\.c$//p' |
+        grep -vxE 'activation|add|input|loss|optim|pool|schedule|shared|slice|list'
+    printf '%s\n' conv bn relu gelu momentum
+}
+
+edges=$(mktemp) || exit 99
+trap 'rm -f "$edges"' EXIT
+includes >"$edges"
+faults=$(
+    grep -v '^tests/' "$edges" | modules | cycles | rule modules
+    [ -z "$build" ] || calls | cycles | rule calls
+    {
+        grep '^src/kernels/' "$edges" | grep -vE ' (src/kernels|src/core|hostgpu)/'
+        (cd "$tree" && grep -rnE '#[ \t]*include[ \t]*<starpu' src/kernels)
+    } | rule kernels
+    words src/graph |
+        awk 'NR == FNR { kind[$1]; next } $2 in kind { print $1 " says " $2 }' <(kinds) - | rule plan
+    sources src codelets graphs hostgpu tests bench | grep -vE '^src/(kernels/cuda/|comm/nccl)' |
+        (cd "$tree" && xargs grep -nw HAVE_CUDA) | rule cuda
+    grep -v '^tests/' "$edges" | grep ' tests/' | rule product
+)
+[ -z "$faults" ] || ! echo "$faults"

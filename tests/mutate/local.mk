@@ -1,6 +1,0 @@
-# What tests notice, by code that is broken on purpose: by hand only
-TESTS += tests/mutate/test_sites.py
-
-# MUTATE has options of mutate.py. Takes hours.
-check-mutants: all
-	$(PYTHON) -B $(srcdir)/tests/mutate/mutate.py --build . $(MUTATE)
