@@ -316,7 +316,7 @@ enum ss_status ss_option_set(const struct ss_option *o, void *values, const char
     return SS_OK;
 }
 
-/* "--name=value", "--name", "-x", "-xvalue": split into name and value; value NULL: none in it. */
+/* "--name=value", "--name", "-x", "-xvalue", "-x=value": split into name and value; value NULL: none. */
 static int split_argument(const char *arg, char *name, size_t room, const char **value)
 {
     const int is_long = !strncmp(arg, "--", 2);
@@ -324,7 +324,7 @@ static int split_argument(const char *arg, char *name, size_t room, const char *
         return 0;
     const size_t length = is_long ? strcspn(arg, "=") : 2;
     snprintf(name, room, "%.*s", (int)length, arg);
-    *value = arg[length] ? arg + length + is_long : NULL;
+    *value = arg[length] ? arg + length + (arg[length] == '=') : NULL;
     return 1;
 }
 

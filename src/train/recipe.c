@@ -115,7 +115,7 @@ static enum ss_status apply(const char *file, const json_t *recipe, unsigned gro
             return ss_fail(SS_ERR_INVALID,
                            "%s: %s is of one run, not of a recipe; give it on the command line",
                            file, row->name);
-        const int taken = row->group & groups && !is_replaced(given, name);
+        const int taken = row->group & groups && !is_replaced(given, row->name);
         SS_TRY(set(file, row, value, taken ? out : &aside));
     }
     return SS_OK;

@@ -77,7 +77,7 @@ static enum ss_status find_kind(const char *name, enum ss_tune_kind *kind)
         return SS_OK;
     const struct ss_option *o = find_option(name, &nearest);
     for (int i = 0; reserved[i]; i++)
-        if (!strcmp(name, reserved[i]))
+        if (!strcmp(o ? o->name + 2 : name, reserved[i]))
             return ss_fail(
                 SS_ERR_INVALID,
                 "tune: %s cannot be tuned, it is the same in all trials; give --%s behind --", name,

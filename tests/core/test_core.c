@@ -115,6 +115,8 @@ START_TEST(options_accepted)
     ck_assert(v.rate == 3 && v.epochs == 4);
     ck_assert_int_eq(parse("--rate=2", "-e5", NULL, NULL), -1);
     ck_assert(v.rate == 2 && v.epochs == 5);
+    ck_assert_int_eq(parse("-e=9", NULL, NULL, NULL), -1);
+    ck_assert_int_eq(v.epochs, 9);
     ck_assert_int_eq(parse("--num_epochs", "6", "--base_lr=1", "--no_shuffle"), -1);
     ck_assert(v.rate == 1 && v.epochs == 6 && v.flag == 1);
     ck_assert_int_eq(parse("--device", "gpu", NULL, NULL), -1);

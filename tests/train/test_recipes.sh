@@ -24,8 +24,8 @@ check "$count recipes" test $count -ge 5
 hash() { sed -n 's/.*"event":"end".*"weights_hash":"\([0-9a-f]*\)".*/\1/p' "$1"; }
 recipe=$work/recipe.json
 cat >"$recipe" <<'END'
-{"optimizer": "adamw", "beta1": 0.8, "weight-decay": 1e-3, "epochs": 2, "base-lr": 1, "schedule": "cosine",
- "warmup-epochs": 0.5, "no-shuffle": true, "no-augment": false, "per-rank-batch-size": 5, "target-accuracy": 2}
+{"optimizer": "adamw", "beta1": 0.8, "weight-decay": 1e-3, "epochs": 2, "lr": 1, "schedule": "cosine",
+ "warmup-epochs": 0.5, "no-shuffle": true, "no-augment": false, "per_device_train_batch_size": 5, "target-accuracy": 2}
 END
 same=(--optimizer adamw --beta1 0.8 --weight-decay 1e-3 --epochs 2 --schedule cosine --warmup-steps 3 --target-accuracy 2)
 starts "recipe" "${train[@]}" --recipe "$recipe" --base-lr 0.01 --warmup-steps 3 --log-json "$work/by-file"

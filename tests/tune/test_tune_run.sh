@@ -97,6 +97,7 @@ refused "no training" 'no training given; put the options of train behind --' "$
 refused "unknown name" 'train has no option --slot; did you mean slots?' "${tune[@]}" slot=1 -- "${given[@]}"
 refused "invalid value" 'slots: "many" is not an integer' "${tune[@]}" slots=many -- "${given[@]}"
 refused "reserved option" 'max-steps cannot be tuned' "${tune[@]}" max-steps=5 -- "${given[@]}"
+refused "reserved option by an alias" 'max-train-steps cannot be tuned' "${tune[@]}" max-train-steps=5 -- "${given[@]}"
 refused "no effect on a step" '--trace does not affect' "${tune[@]}" trace=a -- "${given[@]}"
 refused "refused variable" 'STARPU_NCPU=3: --threads' "${tune[@]}" STARPU_NCPU=3 -- "${given[@]}"
 refused "batch size not divisible" '10 does not divide by 4' "${tune[@]}" ranks=4 -- "${given[@]}" --batch-size 10

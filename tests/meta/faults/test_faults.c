@@ -170,5 +170,5 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-    return run_files("faults", "faults/commands", every_place, argc, argv);
+    return run_files("faults", "meta/faults/commands", every_place, argc, argv);
 }
