@@ -5,7 +5,10 @@
  * labels (n) struct ss_label written
  * Which samples: the submitter's list, so that neither workers nor timing decide. Sample i of a batch
  * is mixed with sample i - 1, the first one with the last, as torchvision's MixUp and CutMix do; each
- * has its own crop, flip and erasing. */
+ * has its own crop, flip and erasing.
+ *
+ * Erasing comes before mixing. Samples of a slice are mixed from the last one down, with one image
+ * more than the slice has. */
 #ifndef SS_CODELETS_LOAD_H
 #define SS_CODELETS_LOAD_H
 

@@ -10,7 +10,10 @@
  * torchvision brings the last map to 7x7 whatever the image. Here maps of up to 7x7 stay as they
  * are, and multiples of 7 are averaged: the same for images of 224k x 224k; for smaller ones
  * torchvision repeats pixels, so that up to 49 weights multiply one number, and here classifier.0
- * is that much smaller. */
+ * is that much smaller.
+ *
+ * On a GPU the five pools are fused into the blocks before them. The ReLUs after linear layers are
+ * tasks of their own. */
 #include "core/log.h"
 #include "core/options.h"
 #include "graphs/models.h"

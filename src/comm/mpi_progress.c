@@ -4,7 +4,11 @@
  * A call into the MPI library is what costs, not how many requests it looks at: an empty one looks for
  * messages in all of shared memory and in the sockets, and brings all sums on. So one call asks about
  * the next message of every sum. What is only watched costs calls of a GPU's driver and of NCCL, and
- * ends in the order in which it began: only the first one of each channel is asked. */
+ * ends in the order in which it began: only the first one of each channel is asked.
+ *
+ * MPI reports progress only when a message ends, so a call that takes much longer than those
+ * before it counts as progress, unless another thread had the core meanwhile. Where a node has
+ * more ranks than cores, Open MPI yields in each call, and its time shows nothing. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif

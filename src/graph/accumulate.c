@@ -3,7 +3,11 @@
  * the same tensors, so memory does not grow with their number.
  *
  * Per bucket, with a = SS_SPACE_ACCUM: a = g, then a += g; in the last micro-step g = (g + a) / their
- * number, behind the last of the bucket's backward tasks and before its sum over ranks. */
+ * number, behind the last of the bucket's backward tasks and before its sum over ranks.
+ *
+ * The order of the additions is fixed and the mean is computed once, in fp32. Up to two optimizer
+ * steps are submitted ahead. An epoch has floor(batches / K) steps; the batches left over are not
+ * used, different ones in each epoch. */
 #include "core/log.h"
 #include "graph/plan.h"
 

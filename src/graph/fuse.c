@@ -1,6 +1,11 @@
 /* Fusion: which layers run in one task. A block is the longest chain of layers, each at a later
  * place than the one before it, that its first layer's class admits and whose inner values nobody
- * else reads. On devices a block may also leave its end to the addition that reads it. */
+ * else reads. On devices a block may also leave its end to the addition that reads it.
+ *
+ * A convolution that adds the shortcut while it stores its output (head_adds) has no z, and the
+ * gradient of its output is at once that of the shortcut. Therefore it is not used with deferred
+ * weight gradients, nor before an activation. Results are bit-identical, but the order of the
+ * buckets may differ. */
 #include "core/log.h"
 #include "graph/lower_internal.h"
 

@@ -5,7 +5,12 @@
  * So with the gradients. Those who read the whole contribute to its gradient, and what they leave there is
  * the gradient of the parts. Another reader of a part runs backward after the concatenation would, as it
  * runs forward before it, and adds its share where that is. Several contributions are added up before, so
- * that all numbers are those that copying would have made. */
+ * that all numbers are those that copying would have made.
+ *
+ * Outputs of bare convolutions and of pools are copied, and all of them in NHWC on CPUs. StarPU
+ * also orders tasks that access different views of one buffer, which costs nothing, as they run on
+ * one worker. The gradient of the whole lives until its last view has been used, which may take
+ * more memory than copies (GoogLeNet). */
 #include "core/log.h"
 #include "graph/lower_internal.h"
 

@@ -1,6 +1,11 @@
 /* unstored.c: activations that are not stored. Where the one reader of a block's y is a convolution that can make it
  * while it reads, forward leaves z (or x, where no convolution begins the block) and its statistics, and the reader's
- * forward and weight's gradient make y piece by piece. The block's own backward needs no y. */
+ * forward and weight's gradient make y piece by piece. The block's own backward needs no y.
+ *
+ * An activation is stored where BatchNorm's statistics are over ranks, where the block ends in an
+ * addition, where the reader is a 1x1 or strided convolution or works in NHWC, and where the
+ * reader's weight gradient is deferred. The plan option makes_x = NULL stores all; results are
+ * bit-identical. */
 #include "graph/lower_internal.h"
 
 /* z becomes its own gradient in the block's backward: all that reads it must come before. */

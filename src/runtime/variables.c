@@ -33,23 +33,23 @@
 #    define VERBOSE(name) LACKS(name, NULL, "its log (--enable-verbose)")
 #endif
 
-#define SIZES "--threads and --workers say how many workers there are"
+#define SIZES "--threads and --workers set the number of workers"
 #define CORES                                                                                      \
-    "starstep binds its threads itself, to the cores that the launcher leaves it (taskset, "       \
-    "mpiexec --bind-to, srun --cpu-bind)"
-#define TEAM "one worker computes with --threads threads, and no workers are combined"
-#define DEVICES "--device and --gpu choose what computes"
-#define LANES "a GPU has a worker for each of its lanes, all fed by one thread"
-#define COPIES "StarPU copies for updates on CPU workers alone: uploads and fetches are tasks"
-#define MEMORY "memory is starstep's, bounded by --batch-size, --accumulate and --slots"
-#define ORDER "priorities are those of the step's plan (starstep plan)"
-#define MODULAR "no modular scheduler can run a step here"
-#define HETEROPRIO "heteroprio cannot run a step here"
-#define ENERGY "nothing measures energy"
+    "starstep binds its threads itself, to the cores assigned by the launcher (taskset, mpiexec "   \
+    "--bind-to, srun --cpu-bind)"
+#define TEAM "one worker computes with --threads threads; combined workers are not supported"
+#define DEVICES "--device and --gpu select the compute device"
+#define LANES "each GPU has one worker per lane, and one thread drives all of them"
+#define COPIES "StarPU copies data only for updates on CPU workers; uploads and fetches are tasks"
+#define MEMORY "starstep allocates the memory, bounded by --batch-size, --accumulate and --slots"
+#define ORDER "the step's plan sets the priorities (starstep plan)"
+#define MODULAR "modular schedulers are not supported"
+#define HETEROPRIO "heteroprio is not supported"
+#define ENERGY "energy is not measured"
 #define SUMS                                                                                       \
-    "ranks sum by MPI or NCCL without StarPU's MPI layer (--timeout, --grad-dtype, starstep "      \
-    "trace)"
-#define SIMULATION "this is no simulation"
+    "ranks communicate through MPI or NCCL, not StarPU's MPI layer (--timeout, --grad-dtype, "     \
+    "starstep trace)"
+#define SIMULATION "simulation is not supported"
 
 _Static_assert(SS_LANE_WORKERS == 3, "as STARPU_NWORKER_PER_CUDA below");
 
@@ -103,7 +103,7 @@ const struct ss_variable ss_variables[] = {
     {REFUSED("STARPU_DISABLE_PINNING", "0", MEMORY)},
     {REFUSED("STARPU_ENABLE_MAP", "0", MEMORY)},
     {REFUSED("STARPU_USE_NUMA", "0",
-             "memory lies by the threads that use it, as they touch it first")},
+             "memory is placed near the threads that use it, by first touch")},
     {NUMBER("STARPU_LIMIT_MAX_SUBMITTED_TASKS")},
     {NUMBER("STARPU_LIMIT_MIN_SUBMITTED_TASKS")},
     {REFUSED("STARPU_LIMIT_BANDWIDTH", NULL, SIMULATION)},
@@ -114,7 +114,7 @@ const struct ss_variable ss_variables[] = {
     {REFUSED("STARPU_DISK_SWAP*", NULL, MEMORY)},
 
     {ACTS("STARPU_SCHED")},
-    {REFUSED("STARPU_SCHED_LIB", NULL, "STARPU_SCHED names one of StarPU's own")},
+    {REFUSED("STARPU_SCHED_LIB", NULL, "STARPU_SCHED selects one of StarPU's own schedulers")},
     {ACTS("STARPU_SCHED_ALPHA")},
     {ACTS("STARPU_SCHED_BETA")},
     {REFUSED("STARPU_SCHED_GAMMA", NULL, ENERGY)},
@@ -146,7 +146,7 @@ const struct ss_variable ss_variables[] = {
     {NUMBER("STARPU_PROFILING")},
     {PAPI("STARPU_PROF_PAPI_EVENTS")},
     {REFUSED("STARPU_CODELET_PROFILING", "1",
-             "STARPU_CALIBRATE and starstep trace time tasks by kind")},
+             "STARPU_CALIBRATE and starstep trace report task times by kind")},
     {REFUSED("STARPU_ENERGY_PROFILING", "0", ENERGY)},
     {REFUSED("STARPU_IDLE_POWER", NULL, ENERGY)},
     {FXT(NUMBER, "STARPU_FXT_TRACE", "0")},
@@ -158,7 +158,7 @@ const struct ss_variable ss_variables[] = {
     {FXT(ACTS, "STARPU_GENERATE_TRACE_OPTIONS", NULL)},
     {NUMBER("STARPU_ENABLE_STATS")},
     {NUMBER("STARPU_STATS")},
-    {REFUSED("STARPU_MEMORY_STATS", "0", "--trace and --log-json tell what memory is held")},
+    {REFUSED("STARPU_MEMORY_STATS", "0", "--trace and --log-json report memory use")},
     {NUMBER("STARPU_MAX_MEMORY_USE")},
     {NUMBER("STARPU_BUS_STATS")},
     {ACTS("STARPU_BUS_STATS_FILE")},
@@ -174,16 +174,16 @@ const struct ss_variable ss_variables[] = {
     {NUMBER("STARPU_TASK_BREAK_ON_POP")},
     {NUMBER("STARPU_TASK_BREAK_ON_EXEC")},
 
-    {REFUSED("STARPU_DISABLE_KERNELS", "0", "a run without its kernels computes nothing")},
+    {REFUSED("STARPU_DISABLE_KERNELS", "0", "without kernels a run computes nothing")},
     {REFUSED("STARPU_CATCH_SIGNALS", "0",
-             "a signal ends the run at a step's end, with a checkpoint")},
+             "a signal ends the run after the current step, with a checkpoint")},
     {REFUSED("STARPU_SIMGRID", "0", SIMULATION)},
     {REFUSED("STARPU_SIMGRID_*", NULL, SIMULATION)},
     {REFUSED("STARPU_PCI_FLAT", NULL, SIMULATION)},
     {REFUSED("STARPU_MALLOC_SIMULATION_FOLD", NULL, SIMULATION)},
     {REFUSED("STARPU_COMM_STATS", NULL, SUMS)},
     {REFUSED("STARPU_MPI_*", NULL, SUMS)},
-    {REFUSED("STARPU_PATH", NULL, "StarPU reads it on Windows only")},
+    {REFUSED("STARPU_PATH", NULL, "StarPU reads it only on Windows")},
     {0}};
 
 const struct ss_variable *ss_variable_find(const char *name, size_t length)

@@ -3,7 +3,12 @@
  * A tile register has 16 rows of 64 bytes: of the left operand 16 rows of W pairs, of the right one W rows of pairs of one
  * vector of columns, of the product 16 rows of one vector. Four sums of 32 rows and two vectors stay in registers. What is
  * left of rows and of pairs has a configuration of its own. An element's sum is over blocks of W pairs, each of which the
- * unit adds up itself: bits follow from the number of pairs alone. */
+ * unit adds up itself: bits follow from the number of pairs alone.
+ *
+ * Linux permits the registers on request (arch_prctl); otherwise pairs are multiplied with
+ * AVX512-BF16. Untested on hardware with AMX. Time beside the products (Zen 5, one thread, ms of
+ * forward, data and weight gradient): 32 channels, 32x32, 64 images 0.7, 0.6, 1.0 (with copied
+ * windows 1.9, 1.9, 2.5); 640 channels, 8x8, 32 images 1.9, 3.3, 7.3 (3.9, 4.8, 6.3). */
 #include "kernels/cpu/simd.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)

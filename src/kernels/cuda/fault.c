@@ -3,7 +3,10 @@
  * After a fault every call of CUDA fails, whoever makes it. StarPU's driver asks for the state of
  * its streams and events after and between tasks, and stops with an assertion and a backtrace over
  * an error. So these two calls come here on their way to CUDA's library: a symbol of this program,
- * or of a library before CUDA's, goes before it. */
+ * or of a library before CUDA's, goes before it.
+ *
+ * StarPU reports errors of its other calls through starpu_cuda_set_error_handler(), a patch in
+ * tools/packaging/starpu. A StarPU without it prints its own message and aborts. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif

@@ -4,7 +4,11 @@
  * UNROLL pixels. Kernels that sum walk from the last chunk to the first, the others from first to
  * last: each finds in the cache what was touched last.
  *
- * Where z and dz, or y, dy and ds are parts of tensors, their pixels are further apart. */
+ * Where z and dz, or y, dy and ds are parts of tensors, their pixels are further apart.
+ *
+ * A variance made of cuDNN's sums, which are fp32 and about zero, has an error of about (1 + k^2)
+ * fp32 roundings where the mean is k standard deviations: 6e-6 of it at k = 10. The sums made here
+ * are about the first pixel and have no such loss. */
 #include "kernels/cuda/norm_act.cuh"
 
 namespace
