@@ -51,11 +51,6 @@ static void print_help(FILE *out)
 
 static int run(int argc, char **argv);
 
-static int is_one_of(const char *arg, const char *a, const char *b, const char *c)
-{
-    return !strcmp(arg, a) || !strcmp(arg, b) || !strcmp(arg, c);
-}
-
 /* help data make: data make --help */
 static int help(int argc, char **argv)
 {
@@ -76,14 +71,13 @@ static int help(int argc, char **argv)
 
 static int run(int argc, char **argv)
 {
-    ss_openmp_places_note();
     if (argc < 2) {
         print_help(stderr);
         return 2;
     }
-    if (is_one_of(argv[1], "--help", "-h", "help"))
+    if (ss_options_is_help(argv[1]) || !strcmp(argv[1], "help"))
         return help(argc, argv);
-    if (is_one_of(argv[1], "--version", "-V", "version")) {
+    if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V") || !strcmp(argv[1], "version")) {
         printf("starstep %s\n", ss_version());
         return 0;
     }
@@ -99,5 +93,6 @@ int ss_main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* ulimit -f: the write fails, and is told */
     if (ss_stdio_open() != SS_OK)
         return 1;
+    ss_openmp_places_note();
     return ss_stdio_close(run(argc, argv));
 }

@@ -29,16 +29,16 @@ static const char *default_of(const struct ss_option_row *r, char *text, size_t 
     return ss_option_text(o, r->set->values, text);
 }
 
-/* Words of `text`, behind `at` columns; lines are indented. Returns the column behind it. */
-static int print_wrapped(FILE *out, int at, const char *text)
+/* Append the words of `text` at column `at`; new lines begin at `indent`. Returns the column behind. */
+static int print_wrapped(FILE *out, int indent, int at, const char *text)
 {
     while (*text) {
         const int length = (int)strcspn(text, " ");
-        if (at > HELP_AT && at + 1 + length > COLUMNS) {
-            fprintf(out, "\n%*s", HELP_AT, "");
-            at = HELP_AT;
+        if (at > indent && at + 1 + length > COLUMNS) {
+            fprintf(out, "\n%*s", indent, "");
+            at = indent;
         }
-        at += fprintf(out, "%s%.*s", at > HELP_AT ? " " : "", length, text);
+        at += fprintf(out, "%s%.*s", at > indent ? " " : "", length, text);
         text += length;
         text += strspn(text, " ");
     }
@@ -53,14 +53,14 @@ static void print_row(FILE *out, const struct ss_option_row *r, int aliases)
     const int n = fprintf(out, "  %s%s%s", o->name, arg ? " " : "", arg ? arg : "");
     const int fits = n + 2 <= HELP_AT;
     fprintf(out, "%s%*s", fits ? "" : "\n", fits ? HELP_AT - n : HELP_AT, "");
-    int at = print_wrapped(out, HELP_AT, o->help);
+    int at = print_wrapped(out, HELP_AT, HELP_AT, o->help);
     if (shown) {
         snprintf(more, sizeof more, "(default: %s)", shown);
-        at = print_wrapped(out, at, more);
+        at = print_wrapped(out, HELP_AT, at, more);
     }
     if (aliases && o->aliases) {
         snprintf(more, sizeof more, "[also %s]", o->aliases);
-        print_wrapped(out, at, more);
+        print_wrapped(out, HELP_AT, at, more);
     }
     fputc('\n', out);
 }
@@ -68,17 +68,12 @@ static void print_row(FILE *out, const struct ss_option_row *r, int aliases)
 static void print_list(FILE *out, const struct ss_option_set *set,
                        const struct ss_option_heading *list)
 {
-    fprintf(out, "\n%s:\n", list->text);
-    int at = 0;
-    for (const struct ss_option *o = set->rows; o->name; o++) {
-        if (!(o->marks & list->bits))
-            continue;
-        if (at && at + 1 + (int)strlen(o->name) > COLUMNS) {
-            fputc('\n', out);
-            at = 0;
-        }
-        at += fprintf(out, "%s%s", at ? " " : "  ", o->name);
-    }
+    enum { LIST_AT = 2 };
+    int at = LIST_AT;
+    fprintf(out, "\n%s:\n%*s", list->text, LIST_AT, "");
+    for (const struct ss_option *o = set->rows; o->name; o++)
+        if (o->marks & list->bits)
+            at = print_wrapped(out, LIST_AT, at, o->name);
     fputc('\n', out);
 }
 

@@ -359,7 +359,8 @@ struct ss_bucket_caps {
 struct ss_bucket_caps ss_bucket_default_caps(size_t total, double mb, double first_mb,
                                              double last_mb);
 /* Fill `finished` as in struct ss_plan: from the last block to the first, and behind all others those
- * before deferred whose weights can be put off, from the first one on. can[i]: can those of block i? */
+ * before `deferred` whose weight gradients can be deferred, from the first one on. can[i]: can those
+ * of block i? */
 void ss_bucket_finish(const unsigned char *can, int nblocks, int deferred, int *finished);
 /* Which bucket each block goes to, -1 without gradients; returns the number of buckets. Buckets fill in
  * the order of `finished`. */

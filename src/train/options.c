@@ -164,7 +164,7 @@ static void print_short(double value, char *text, size_t room)
         snprintf(text, room, "%g", value);
 }
 
-/* Hyperparameters' defaults by optimizer: "0.9 for sgd and lars", "sgd 5e-4, adam 0, ...". */
+/* Hyperparameters' defaults by optimizer: "sgd/lars 0.9", "sgd 5e-4, adam 0, ...". */
 static const char *describe_default(const struct ss_option *o, char *text, size_t room)
 {
     char value[2][32];

@@ -60,7 +60,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("comm_pause");
+    Suite *suite = suite_create("backoff");
     TCase *tc = tcase_create("all");
     tcase_add_test(tc, pause_looks);
     tcase_add_test(tc, pause_usual);

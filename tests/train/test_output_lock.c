@@ -289,8 +289,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("run_lock");
-    TCase *t = tcase_create("run_lock");
+    Suite *suite = suite_create("output_lock");
+    TCase *t = tcase_create("output_lock");
     tcase_set_timeout(t, 240);
     tcase_add_test(t, text);
     tcase_add_test(t, somebodys_own);

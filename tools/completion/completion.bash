@@ -37,7 +37,6 @@ _starstep()
     if [[ $before == = ]]; then # the shell splits --name=value
         before=${COMP_WORDS[COMP_CWORD - 2]}
     elif [[ $word == = ]]; then
-        before=${COMP_WORDS[COMP_CWORD - 1]}
         word=
     fi
     prefix=${command:+$command }
