@@ -1,15 +1,12 @@
 #!/usr/bin/env bash
-# The page of starstep trace export, in headless Chromium, from a file and without a network: everything of
-# a real trace of two ranks is drawn, zooming, moving, hovering and choosing work, no script fails, and the
-# numbers in the document are those of starstep trace report.
-# TRACE_PAGE=FILE looks at another page, TRACE_SHOTS=DIR keeps screenshots, STARSTEP_UPDATE_DOCS=1 traces a
-# larger model and writes the documentation's image.
+# The page of starstep trace export in headless Chromium, loaded from a file without a network: a real trace of
+# two ranks is drawn completely; zooming, panning, hovering and selecting work; no script fails; and the numbers
+# in the document equal those of starstep trace report.
+# TRACE_PAGE=FILE checks another page, TRACE_SHOTS=DIR saves screenshots, STARSTEP_UPDATE_DOCS=1 traces a larger
+# model and writes the documentation's image.
 . "${srcdir:-.}/tests/common.sh"
-
-browser=
-for name in chromium chromium-browser google-chrome google-chrome-stable chrome-headless-shell; do
-    [ -n "$browser" ] || browser=$(command -v "$name")
-done
+# shellcheck source=tests/browser.sh
+. "${srcdir:-.}/tests/browser.sh"
 
 if [ -z "${TRACE_PAGE:-}" ]; then
     two=()
@@ -28,35 +25,22 @@ if [ -z "${TRACE_PAGE:-}" ]; then
     starts "export" "$STARSTEP" trace export "$work/trace"
     starts "report" "$STARSTEP" trace report "$work/trace" --json "$work/report"
     TRACE_PAGE=$work/trace/trace.html
-    # Only its own scripts and styles, and none of the build's marks.
-    check "the page asks for nothing else" eval '! grep -nE "(src|href)=|url\(|@import|fetch\(|https?://" "$TRACE_PAGE"'
-    check "the page is whole" eval '! grep -nE "^@(style|script|data)@" "$TRACE_PAGE"'
+    # Only inline scripts and styles, and no placeholders of the build.
+    check "the page loads no other resources" eval '! grep -nE "(src|href)=|url\(|@import|fetch\(|https?://" "$TRACE_PAGE"'
+    check "the page is complete" eval '! grep -nE "^@(style|script|data)@" "$TRACE_PAGE"'
     ranks=$(find "$work/trace" -name 'rank-*.jsonl' | wc -l)
     slices=$(grep -c '"ph":"X"' "$work/trace/trace.json")
 fi
-if [ -z "$browser" ]; then
-    echo "not tested in a browser: no chromium here"
-    [ $failures -eq 0 ] && exit 77
-    finish
-fi
+need_browser
 
-# chrome OPTION...: real pages may not need a sandbox, root cannot have one
-chrome() {
-    run "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars \
-        --user-data-dir="$work/browser" --window-size=1500,1200 --host-resolver-rules='MAP * ~NOTFOUND' "$@"
-}
 sed -e 's|<meta charset="utf-8">|&<script>const seenErrors = []; addEventListener("error", (e) => seenErrors.push(e.message));</script>|' \
     -e '/^<\/body>$/,$d' "$TRACE_PAGE" >"$work/page.html"
 { echo '<script>' && cat "${srcdir:-.}/tests/trace/trace_page_check.js" && echo '</script></body></html>'; } >>"$work/page.html"
 chrome --dump-dom "file://$work/page.html"
-if [ $code -ne 0 ] || ! grep -q '<html' "$work/out"; then
-    echo "not tested in a browser: $browser does not run here (exit code $code)"
-    [ $failures -eq 0 ] && exit 77
-    finish
-fi
+browser_ran
 sed -n '/<pre id="found">/,/<\/pre>/p' "$work/out" | sed 's/<[^>]*>//g' >"$work/found"
 cut -c 1-200 "$work/found"
-# value NAME: what the page found
+# value NAME: print a value found by the page's script
 value() {
     sed -n "s/^$1=//p" "$work/found"
 }
@@ -70,16 +54,16 @@ check "all slices are drawn" [ "$(value drawn)" = "$(value slices)" ]
 if [ -n "${slices:-}" ]; then
     check "there are $slices slices" [ "$(value slices)" = "$slices" ]
     check "there are $ranks ranks" [ "$(value ranks)" = "$ranks" ]
-    check "all steps, the second is chosen" [ "$(value steps) $(value step)" = "$((last - first + 1)) $((first + 1))" ]
+    check "all steps, the second is selected" [ "$(value steps) $(value step)" = "$((last - first + 1)) $((first + 1))" ]
     for kind in forward backward; do
         check "$kind is on the canvas" eval '[[ ",$(value painted)," = *,$kind,* ]]'
     done
     check "the summary is the step's" eval '[[ "$(value summary)" = "Step $((first + 1)): "*"compute "*"idle: "* ]]'
     if [ "$ranks" -gt 1 ]; then
         check "all-reduce is on the canvas" eval '[[ ",$(value painted)," = *,all-reduce,* ]]'
-        check "hovering tells bucket and bytes" eval '[[ "$(value tip)" = "all-reduce "*KindAll-reduce*Bucket*Bytes*Bandwidth* ]]'
+        check "hovering shows bucket and bytes" eval '[[ "$(value tip)" = "all-reduce "*KindAll-reduce*Bucket*Bytes*Bandwidth* ]]'
         check "buckets and metrics are in the table" between buckets 3 100
-        check "one rank is chosen" eval '[[ "$(value heading)" = *"rank 1" ]]'
+        check "one rank is selected" eval '[[ "$(value heading)" = *"rank 1" ]]'
     fi
 fi
 check "memory is drawn" between memory 100 1000000
@@ -89,15 +73,15 @@ if [ -n "${slices:-}" ] && [ -n "$PYTHON" ]; then
     numbers_agree() {
         "$PYTHON" "${srcdir:-.}/tests/trace/trace_page_numbers.py" "$work/numbers" "$1" "$work/trace" >"$work/out" 2>"$work/err"
     }
-    check "numbers on the page are the report's" numbers_agree "$work/report"
+    check "numbers on the page equal the report's" numbers_agree "$work/report"
     sed 's/^/    /' "$work/out"
     sed 's/"exposed_ms":/&1/; s/"busy":0/"busy":1/' "$work/report" >"$work/other"
-    check "other numbers are found" eval '! numbers_agree "$work/other"'
+    check "wrong numbers are detected" eval '! numbers_agree "$work/other"'
 fi
 check "the wheel zooms in" between wheel 0.5 0.9
 check "and out again" between wheelBack 1.1 2
-check "keys move" between key 0.1 0.2
-check "dragging moves" between drag 0.2 0.3
+check "keys pan" between key 0.1 0.2
+check "dragging pans" between drag 0.2 0.3
 if [ -n "${TRACE_SHOTS:-}" ]; then
     mkdir -p "$TRACE_SHOTS"
     chrome --screenshot="$TRACE_SHOTS/all.png" "file://$TRACE_PAGE"
