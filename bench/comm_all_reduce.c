@@ -1,13 +1,14 @@
-/* bench/comm_all_reduce: how long a sum over ranks takes, against the MPI library's own all-reduce.
+/* bench/comm_all_reduce: time of an all-reduce over ranks, compared with the MPI library's own.
  *
- *     mpiexec -n 2 bench/comm_all_reduce [--least KIB] [--most KIB] [--seconds S]
+ *    mpiexec -n 2 bench/comm_all_reduce [--least KIB] [--most KIB] [--seconds S]
  *
- * For each size, growing by factors of 2, one sum by src/comm and one by MPI_Iallreduce in place,
- * alternately, as often as the seconds allow. A time ends when the last rank has the sum; CPU is
- * what the busier rank's process used meanwhile. MPI_Iallreduce is waited for in MPI_Wait, which
- * spins, as its progress needs calls. Bus bandwidth is what each rank must send at least,
- * 2 (ranks - 1) / ranks of the bytes, by the time. Rank 0 prints medians, and the median over the
- * rounds of MPI_Iallreduce's time by ours. bench/comm_speed runs it. */
+ * For each size, growing by factors of 2, run one all-reduce of src/comm and one MPI_Iallreduce
+ * in place, alternately, as often as the time permits. A measurement ends when the last rank has
+ * the result; CPU is the time used meanwhile by the busier rank's process. MPI_Iallreduce is
+ * completed with MPI_Wait, which spins, as its progress requires calls. Bus bandwidth is the
+ * minimum that each rank must send, 2 (ranks - 1) / ranks of the bytes, divided by the time. Rank
+ * 0 prints medians, and the median over the rounds of the ratio of MPI_Iallreduce's time to that
+ * of src/comm. Run by bench/comm_speed. */
 #include "comm/comm.h"
 #include "core/clock.h"
 #include "core/log.h"
@@ -23,7 +24,7 @@ enum { LEAST_ROUNDS = 3, MOST_ROUNDS = 101, OWN = 0, LIBRARY = 1 };
 
 struct bench {
     struct ss_comm *comm;
-    MPI_Comm world; /* for the library's sums */
+    MPI_Comm world; /* for the MPI library's all-reduces */
     sem_t ended;
     float *data;
     size_t count;
@@ -53,7 +54,7 @@ static enum ss_status sum(struct bench *b, int who)
         SS_TRY(ss_comm_allreduce_start_f32(b->comm, b->data, b->count, SS_DTYPE_F32,
                                            (struct ss_comm_tag){1, 0}, post, &b->ended));
         while (sem_wait(&b->ended) != 0)
-            ; /* a signal handler ran */
+            ; /* interrupted by a signal handler */
         return SS_OK;
     }
     if (MPI_Iallreduce(MPI_IN_PLACE, b->data, (int)b->count, MPI_FLOAT, MPI_SUM, b->world,
@@ -63,7 +64,7 @@ static enum ss_status sum(struct bench *b, int who)
     return SS_OK;
 }
 
-/* Whole numbers: the sum is exact. */
+/* Run one all-reduce and verify it. The values are whole numbers: the result is exact. */
 static enum ss_status one(struct bench *b, int who, struct taken *out)
 {
     const int rank = ss_comm_rank(b->comm), size = ss_comm_size(b->comm);
@@ -102,7 +103,7 @@ static enum ss_status measure(struct bench *b, double seconds)
     double ms[2][MOST_ROUNDS], cpu[2][MOST_ROUNDS], ratio[MOST_ROUNDS];
     struct taken t[2];
     const double ranks = ss_comm_size(b->comm), bytes = 4.0 * (double)b->count;
-    /* The first one warms up and tells how many there are time for; the same on all ranks. */
+    /* The first round warms up and determines the number of rounds, the same on all ranks. */
     for (int who = OWN; who <= LIBRARY; who++)
         SS_TRY(one(b, who, &t[who]));
     double fit = 1e3 * seconds / (t[OWN].ms + t[LIBRARY].ms);
@@ -117,7 +118,7 @@ static enum ss_status measure(struct bench *b, double seconds)
         ratio[k] = t[LIBRARY].ms / t[OWN].ms;
     }
     double own = median(ms[OWN], n), library = median(ms[LIBRARY], n);
-    double bus = 1e-6 * 2 * (ranks - 1) / ranks * bytes; /* GB/s, by ms */
+    double bus = 1e-6 * 2 * (ranks - 1) / ranks * bytes; /* GB/s, from ms */
     if (ss_comm_rank(b->comm) == 0)
         printf("%9.0f %6d %10.3f %8.3f %8.2f %10.3f %8.3f %8.2f %7.2f\n", bytes / 1024, n, own,
                bus / own, median(cpu[OWN], n), library, bus / library, median(cpu[LIBRARY], n),
@@ -150,8 +151,8 @@ struct arguments {
 };
 
 static const struct ss_option rows[] = {
-    SS_OPTION_INT(struct arguments, least, "--least", 64, 1, 1 << 20, "KIB", "smallest sum"),
-    SS_OPTION_INT(struct arguments, most, "--most", 32768, 1, 1 << 20, "KIB", "largest sum"),
+    SS_OPTION_INT(struct arguments, least, "--least", 64, 1, 1 << 20, "KIB", "smallest all-reduce"),
+    SS_OPTION_INT(struct arguments, most, "--most", 32768, 1, 1 << 20, "KIB", "largest all-reduce"),
     SS_OPTION_FLOAT(struct arguments, seconds, "--seconds", 1, 0, 1000, "S", "time for each size"),
     {0}};
 
@@ -163,7 +164,7 @@ int main(int argc, char **argv)
     struct bench b = {0};
     argv[0] = "comm_all_reduce";
     int code = ss_options_command("usage: mpiexec -n RANKS comm_all_reduce [OPTION...]\n"
-                                  "Time of sums over ranks. Options:\n",
+                                  "Time of all-reduces over ranks. Options:\n",
                                   sets, argc, argv);
     if (code >= 0)
         return code;
@@ -176,7 +177,7 @@ int main(int argc, char **argv)
     if (status == SS_OK)
         status = run(&b, a.least, a.most, a.seconds);
     if (status != SS_OK) {
-        ss_comm_abort(b.comm, status); /* the others wait for this one */
+        ss_comm_abort(b.comm, status); /* the other ranks wait for this one */
         return 1;
     }
     MPI_Comm_free(&b.world);

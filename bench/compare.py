@@ -1,4 +1,4 @@
-"""What the comparisons with PyTorch share: running programs in turns, and reading what they print.
+"""Helpers of the comparisons with PyTorch: running programs alternately, and reading their output.
 
 Standard library only; Python 3.9.
 """
@@ -17,7 +17,7 @@ REFERENCE = os.path.join(HERE, "../tests/reference")
 
 
 def run_program(command, timeout, environment=None, cores=None):
-    """Run to the end, on these cores if given. Returns standard output, and the peak memory in MB.
+    """Run the command to its end, on these cores if given. Returns standard output and the peak memory in MB.
     Raises RuntimeError with the end of standard error."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         try:
@@ -44,19 +44,19 @@ def run_program(command, timeout, environment=None, cores=None):
         out.seek(0)
         err.seek(0)
         if child.returncode != 0:
-            why = f"ran past {timeout:.0f} s" if timed_out else f"exit code {child.returncode}"
+            why = f"exceeded {timeout:.0f} s" if timed_out else f"exit code {child.returncode}"
             raise RuntimeError(f"{why}: {' '.join(command)}\n{err.read()[-2000:].rstrip()}")
         return out.read(), usage.ru_maxrss / 1024
 
 
 def read_log(path):
-    """The events of a --log-json file."""
+    """Returns the events of a --log-json file."""
     with open(path) as f:
         return [json.loads(line) for line in f if line.strip()]
 
 
 def steady_rate(events, batch, warmup, steps):
-    """Images/s between the end of step `warmup` and the end of the last of `steps` more."""
+    """Returns images/s between the end of step `warmup` and the end of step `warmup + steps`."""
     done = {e["step"]: e["time"] for e in events if e.get("event") == "step" and "time" in e}
     if warmup not in done or warmup + steps not in done:
         raise RuntimeError(f"the log has no times of steps {warmup} and {warmup + steps}")
@@ -64,15 +64,15 @@ def steady_rate(events, batch, warmup, steps):
 
 
 def processor():
-    """Its name, as Linux has it."""
+    """Returns the processor's name, as reported by Linux, and the number of cores."""
     with open("/proc/cpuinfo") as f:
         names = [line.split(":", 1)[1].strip() for line in f if line.startswith(("model name", "CPU part"))]
     return f"{names[0] if names else os.uname().machine}, {len(os.sched_getaffinity(0))} cores"
 
 
 def by_mpiexec(args, ranks, command):
-    """The command on so many ranks, by args.mpiexec with args.mpiexec_option, and what it wants in its environment.
-    Ranks share the cores that this process may use."""
+    """Returns the command line that runs the command on `ranks` ranks with args.mpiexec and args.mpiexec_option,
+    and the environment variables that it needs. The ranks share the cores of this process."""
     if ranks == 1:
         return command, {}
     return [args.mpiexec, "-n", str(ranks), *args.mpiexec_option, *command], {
@@ -81,16 +81,16 @@ def by_mpiexec(args, ranks, command):
 
 
 def step_ms(events, warmup):
-    """The median time between two reports of steps, without the first ones."""
+    """Returns the median time between the log entries of consecutive steps, without the first `warmup` ones."""
     times = {e["step"]: e["time"] for e in events if e.get("event") == "step"}
     return 1000 * statistics.median(times[s] - times[s - 1] for s in times
                                     if s > warmup and s - 1 in times)
 
 
 def run_rounds(programs, rounds, report, keep_going=False):
-    """Run {name: function} once a round each, the order turning from round to round, and call
-    report(round, name, result) after each. Returns {name: results} and {name: why it failed}; a
-    program that failed is not run again. A failure is raised unless keep_going."""
+    """Run each function of {name: function} once per round, rotating the order, and call
+    report(round, name, result) after each. Returns {name: results} and {name: reason of failure}; a
+    program that failed is not run again. A failure is raised unless keep_going is set."""
     results = {name: [] for name in programs}
     failed = {}
     order = list(programs)
@@ -113,7 +113,7 @@ def run_rounds(programs, rounds, report, keep_going=False):
 
 
 def make_data(directory, python, train, test=128):
-    """Synthetic CIFAR-100 files of so many samples."""
+    """Write synthetic CIFAR-100 files with these numbers of samples."""
     code = ("import sys; sys.path.insert(0, sys.argv[1]); import cifar100; "
             "cifar100.write_synthetic_dir(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))")
     run_program([python, "-B", "-c", code, REFERENCE, directory, str(train), str(test)], 600)

@@ -1,12 +1,13 @@
-/* What convolutions of a shape take, pass by pass, ms and GFLOP/s of the direct one's operations: as
- * --conv-algo direct has it (oneDNN's code where that is there), winograd and product, in fp32, and auto and product in
- * bf16; and the part of the limit, which is the code's own operations at the peak measured at the start, or its tensors at
- * the bandwidth, whichever takes longer.
+/* Time of convolutions of a given shape per pass, in ms and GFLOP/s of the direct algorithm's
+ * operations: --conv-algo direct (oneDNN's code if available), winograd and product in fp32, and
+ * auto and product in bf16; and the fraction of the limit, which is the larger of the algorithm's
+ * own operations at the peak measured at the start and its tensors at the measured bandwidth.
  *
  *   build/bench/conv [--threads T] [--rounds R] C,K,H,N[,WINDOW[,STRIDE[,GROUPS]]] ...
  *
- * Input and output channels, rows and columns, images; 3x3 windows with stride 1 and one group where none are given, and
- * half a window of padding. Codes in turns; medians of R rounds. */
+ * C and K: input and output channels; H: rows and columns; N: images. By default 3x3 windows with
+ * stride 1 and one group; the padding is half a window. Algorithms run alternately; results are
+ * medians of R rounds. */
 #include "core/alloc.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/wire.h"
@@ -58,7 +59,7 @@ static void *filled_16(size_t count)
     return h;
 }
 
-/* One code's convolution, tensors, weight and gradient. */
+/* One algorithm's convolution, tensors, weight and gradient. */
 struct run {
     struct ss_conv_kernel *conv;
     void *x, *y, *w;
@@ -85,7 +86,7 @@ static void create(struct ss_device *cpu, const struct ss_conv_shape *s, enum co
     run->dw = filled(weights);
 }
 
-static double peak_16; /* of products of bf16 */
+static double peak_16; /* of bf16 products */
 
 static enum ss_status run_pass(const struct run *r, int pass)
 {
@@ -94,7 +95,7 @@ static enum ss_status run_pass(const struct run *r, int pass)
                        : ss_cpu_conv_backward_weights(r->conv, r->x, r->y, r->dw, NULL);
 }
 
-/* Seconds of a pass at least. */
+/* Minimum seconds of a pass. */
 static double limit(const struct ss_conv_shape *s, enum code code, const struct run *run,
                     const struct ss_cpu_speed *speed)
 {

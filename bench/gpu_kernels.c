@@ -1,14 +1,15 @@
-/* bench/gpu_kernels: how long each kernel of a training step takes on this GPU, beside its prediction.
+/* bench/gpu_kernels: time of each kernel of a training step on this GPU, compared with its
+ * prediction.
  *
- *     bench/gpu_kernels --model resnet50 --image-size 224 --batch-size 256 --precision fp16 [--json FILE]
+ *    bench/gpu_kernels --model resnet50 --image-size 224 --batch-size 256 --precision fp16 ...
  *
- * The operations of the step's tasks run one by one, with random activations, as the codelets of the
- * compute lane run them: the same functions, a task of each kind once. Between two runs L2 is
- * emptied. Times are by CUDA's events, medians: of the task as a whole, then of each function of the
- * kernels' table that it calls; a task less its functions is what events and gaps cost. Bytes and
- * operations are those that src/kernels/cost_model notes of the same calls, and the prediction is
- * `starstep plan --roofline`'s, with nothing of other tasks in L2. SIGTERM ends it with the sums of what
- * was timed. */
+ * The operations of the step's tasks run one at a time with random activations, through the
+ * functions that the codelets of the compute lane call; one task of each kind. L2 is flushed
+ * between runs. Times are measured with CUDA events, as medians: of the whole task, then of each
+ * function of the kernel table that it calls. The difference between a task and its functions is
+ * the cost of events and gaps. Bytes and operations are those that src/kernels/cost_model counts
+ * for the same calls. The prediction is that of `starstep plan --roofline`, assuming no data of
+ * other tasks in L2. On SIGTERM, the program prints the totals so far and exits. */
 #include "bench/gpu_timed.h"
 #include "codelets/input.h"
 #include "codelets/op.h"
@@ -39,7 +40,7 @@ struct call {
     struct ss_roofline_work work;
 };
 
-/* A kind of task: its calls, and how many of the step's tasks are like it. */
+/* A kind of task: its calls, and the number of equivalent tasks in the step. */
 struct kind {
     const struct ss_plan_task *task;
     int count, ncalls;
@@ -53,20 +54,20 @@ struct bench {
     struct ss_gpu_cache_path gpu_cache;
     const struct ss_plan *plan;
     struct ss_graph *graph;
-    struct ss_kernels kernels[2]; /* those that tell */
+    struct ss_kernels kernels[2]; /* tables that report calls */
     struct ss_bench_watch watch[2];
     struct ss_device *device[2];
     struct ss_op **op[2];
     size_t *bucket_bytes;
     struct ss_dropout dropout;
-    struct ss_roofline roofline; /* its machine NULL: none is known */
+    struct ss_roofline roofline; /* its machine is NULL if unknown */
     struct ss_l2 l2;
     ss_event begin, end, around[MOST_CALLS][2];
     void *pattern, *flush;
     struct kind *kind;
     int nkinds;
     struct kind *now;
-    int at; /* of now's calls */
+    int at; /* index in the current calls */
 };
 
 static const struct ss_option rows[] = {
@@ -76,11 +77,12 @@ static const struct ss_option rows[] = {
     SS_OPTION_INT(struct options, classes, "--classes", 100, 1, 1 << 20, "N",
                   "outputs of the classifier"),
     SS_OPTION_TEXT(struct options, roofline, "--roofline", NULL, "GPU",
-                   "whose prediction; default: this GPU's, if it is known"),
-    SS_OPTION_TEXT(struct options, json, "--json", NULL, "FILE", "write the figures here, too"),
+                   "machine of the prediction; default: this GPU, if known"),
+    SS_OPTION_TEXT(struct options, json, "--json", NULL, "FILE",
+                   "also write the results to this file"),
     {0}};
 
-/* ---- what is told of calls ---- */
+/* ---- reports of calls ---- */
 
 static void call_begins(void *arg, const char *name)
 {
@@ -139,7 +141,7 @@ static size_t bytes_of(const struct bench *b, const struct ss_plan_task *t, int 
     return a->space == SS_SPACE_STAGED ? ss_input_layout_of(b->plan).bytes : LEAST_BYTES;
 }
 
-/* Activations and gradients, but nothing that may hold indices. */
+/* Randomize activations and gradients, but nothing that may hold indices. */
 static int is_random(const struct bench *b, const struct ss_plan_task *t, int i)
 {
     for (int role = 0; role < SS_ROLE_COUNT; role++)
@@ -161,12 +163,12 @@ static enum ss_status make_region(const struct bench *b, const struct ss_plan_ta
                                   struct ss_region *r, void **data)
 {
     const size_t element = ss_dtype_bytes(b->plan->options.dtype);
-    const size_t bytes = bytes_of(b, t, i), room = ss_round_up(bytes + LEAST_BYTES, 256);
+    const size_t bytes = bytes_of(b, t, i), capacity = ss_round_up(bytes + LEAST_BYTES, 256);
     const int copied = t->access[i].space == SS_SPACE_PARAMS && element != sizeof(float);
-    *r = (struct ss_region){.bytes = bytes, .copy_at = copied ? room : 0};
-    SS_TRY(ss_cuda_kernels.alloc(b->device[CUDA], (copied + 1) * room, "a tensor", data));
+    *r = (struct ss_region){.bytes = bytes, .copy_at = copied ? capacity : 0};
+    SS_TRY(ss_cuda_kernels.alloc(b->device[CUDA], (copied + 1) * capacity, "a tensor", data));
     if (copied)
-        return fill(b, (char *)*data + room, bytes / sizeof(float) * element);
+        return fill(b, (char *)*data + capacity, bytes / sizeof(float) * element);
     return is_random(b, t, i) ? fill(b, *data, bytes) : SS_OK;
 }
 
@@ -193,7 +195,7 @@ static int is_measured(const struct ss_plan_task *t)
            t->kind == SS_TASK_SCALE;
 }
 
-/* What the codelets of the compute lane do. */
+/* Call the functions of the compute lane's codelets. */
 static enum ss_status run(const struct bench *b, int which, const struct ss_task_data *d)
 {
     const struct ss_kernels *k = &b->kernels[which];
@@ -232,7 +234,7 @@ static double median(double *x, long n)
     return x[n / 2];
 }
 
-/* L2 is emptied, and while that runs the host gets ahead of the GPU. */
+/* Flush L2; meanwhile the host runs ahead of the GPU. */
 static enum ss_status flush(const struct bench *b)
 {
     return ss_cuda_kernels.zero_async(b->flush, (size_t)b->o.flush_mb << 20,
@@ -304,7 +306,7 @@ static int is_same(const struct kind *a, const struct kind *b)
     return 1;
 }
 
-/* What it calls; 1: there was one like it. */
+/* Record the calls of a task. *again: 1 if an equivalent task was recorded. */
 static enum ss_status note(struct bench *b, const struct ss_task_data *d, int *again)
 {
     b->at = 0;
@@ -325,7 +327,7 @@ static enum ss_status note(struct bench *b, const struct ss_task_data *d, int *a
     return SS_OK;
 }
 
-/* memory: of all accesses, for the caller to free. */
+/* memory: buffers of all accesses, which the caller frees. */
 static enum ss_status measure_in(struct bench *b, int i, void **memory)
 {
     const struct ss_plan_task *t = &b->plan->train.task[i];
@@ -368,7 +370,7 @@ static enum ss_status measure(struct bench *b, int i)
     return status;
 }
 
-/* ---- telling ---- */
+/* ---- output ---- */
 
 static void print_head(const char *of)
 {
@@ -401,10 +403,10 @@ static void print_kind(const struct bench *b, const struct kind *k)
         snprintf(name, sizeof name, "    %s", k->call[i].name);
         print_row(b, name, 1, k->call[i].ms, &k->call[i].work);
     }
-    fflush(stdout); /* what is known so far survives */
+    fflush(stdout); /* preserves the results so far */
 }
 
-/* Over the step, by function. */
+/* Print totals over the step, by function. */
 static void print_sums(const struct bench *b)
 {
     const char *name[MOST_CALLS];
@@ -474,7 +476,7 @@ static enum ss_status write_json(const struct bench *b)
         b->o.json);
 }
 
-/* ---- making ---- */
+/* ---- setup ---- */
 
 static int device_of(const struct bench *b)
 {
@@ -492,7 +494,7 @@ static enum ss_status find_machine(struct bench *b)
     return SS_OK;
 }
 
-/* As the executor has them: each parameter at a multiple of 64 bytes of its bucket. */
+/* Lay out parameters as the executor does: each at a multiple of 64 bytes of its bucket. */
 static enum ss_status make_ops(struct bench *b, int which)
 {
     const struct ss_plan *plan = b->plan;
@@ -552,9 +554,10 @@ static enum ss_status prepare(struct bench *b)
     SS_TRY(ss_dropout_open(&b->dropout, b->plan, 0, 0));
     SS_TRY(find_machine(b));
     SS_TRY(make_ops(b, TALLY));
-    SS_TRY(make_ops(b, CUDA)); /* whose sizes stay */
+    SS_TRY(make_ops(b, CUDA)); /* its sizes stay */
     SS_TRY(make_pattern(b));
-    SS_TRY(k->alloc(b->device[CUDA], (size_t)b->o.flush_mb << 20, "what empties L2", &b->flush));
+    SS_TRY(k->alloc(b->device[CUDA], (size_t)b->o.flush_mb << 20, "the buffer that flushes L2",
+                    &b->flush));
     SS_TRY(k->event_create(b->device[CUDA], 1, &b->begin));
     SS_TRY(k->event_create(b->device[CUDA], 1, &b->end));
     for (int i = 0; i < 2 * MOST_CALLS; i++)
@@ -562,7 +565,7 @@ static enum ss_status prepare(struct bench *b)
     return SS_OK;
 }
 
-/* What was measured so far is summed up then. */
+/* Set by SIGTERM: print the results so far. */
 static volatile sig_atomic_t ended;
 
 static void end(int signal)
@@ -580,7 +583,7 @@ static enum ss_status run_all(struct bench *b)
     if (b->roofline.machine)
         printf("predicted (no measurement): of %s\n", b->roofline.machine->title);
     else
-        printf("no prediction: this GPU's figures are not known; --roofline takes another's\n");
+        printf("no prediction: unknown GPU; --roofline selects another machine\n");
     print_head("task, and its functions");
     for (int i = 0; i < b->plan->train.count && !ended; i++) {
         const int before = b->nkinds;
@@ -596,7 +599,7 @@ static enum ss_status run_all(struct bench *b)
                  : SS_OK;
 }
 
-/* All else ends with the process. */
+/* Other resources are released at process exit. */
 static void close_ops(struct bench *b)
 {
     for (int which = 0; which < 2; which++) {

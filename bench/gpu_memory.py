@@ -1,12 +1,12 @@
-"""A GPU's memory and name, by nvidia-smi."""
+"""Memory use and name of a GPU, from nvidia-smi."""
 
 import subprocess
 import threading
 
 
 class DeviceMemory:
-    """How much the whole GPU's use of memory grows inside a with block, by nvidia-smi; peak_mb None
-    where there is none. Asked once a second: the peak of a training run lasts until its end."""
+    """Growth of the whole GPU's memory use inside a with block, from nvidia-smi; peak_mb is None if it is
+    not available. Polled once per second, because the peak of a training run lasts until its end."""
 
     def __init__(self, gpu):
         self.command = ["nvidia-smi", "-i", gpu, "--query-gpu=memory.used",

@@ -1,17 +1,17 @@
-"""What gpu_vs_pytorch reports: medians, ratios and floors of a case."""
+"""Report of gpu_vs_pytorch: medians, ratios and lower bounds of a case."""
 
 import statistics
 from collections import namedtuple
 
-# width "": the model's own; image_size 0: CIFAR's 32
+# width "": the model's default; image_size 0: CIFAR's 32
 Model = namedtuple("Model", "width narrow_width image_size")
 MODELS = {
     "wideresnet": Model("16,160,320,640", "16,32,64,128", 0),
     "resnet50": Model("", "16,32,64,128", 224),
 }
-# A step of the full model in 2-byte formats on an H200: products at 790 TFLOP/s and memory at
-# 4.3 TB/s, both as measured there, BN fused into its neighbours. Reachable: with the statistics of BN
-# in passes of their own. A batch twice as large takes twice as long.
+# Lower bound for a step of the full model in 2-byte formats on an H200: matrix products at 790 TFLOP/s and
+# memory at 4.3 TB/s, both measured there, and BN fused into adjacent layers. Reachable: with separate passes
+# for the statistics of BN. The time is proportional to the batch.
 Floor = namedtuple("Floor", "step_ms batch batches reachable_images_per_s")
 FLOORS = {
     "wideresnet": Floor(6.2, 256, (256,), None),
@@ -32,7 +32,7 @@ def peak_of(results, key):
 
 
 def ratio_of(ours, theirs):
-    """Of images/s, round by round; a round in which one of them failed does not count."""
+    """Returns the ratios of images/s by round, without rounds in which one of the programs failed."""
     ratios = [a["images_per_s"] / b["images_per_s"] for a, b in zip(ours, theirs)]
     return {"median": statistics.median(ratios), "min": min(ratios), "max": max(ratios)}
 
@@ -60,7 +60,7 @@ def summarise(args, precision, results, profiles, failed):
 
 
 def floor_of(case):
-    """None: there is none of this case."""
+    """Returns the lower bound of this case, or None."""
     floor, model = FLOORS[case["model"]], MODELS[case["model"]]
     if (case["precision"] in ("fp16", "bf16") and case["width"] == model.width
             and case["image_size"] == model.image_size and case["batch"] in floor.batches):
@@ -69,7 +69,7 @@ def floor_of(case):
 
 
 def reason(why):
-    """The last line: of a program, what it says at its end."""
+    """Returns the last line of a failure, which is the last message of the program."""
     return why.split("\n")[-1] or "no reason given"
 
 
@@ -78,7 +78,7 @@ def cell(value, width, digits):
 
 
 def title(case):
-    words = [case["precision"], f"widths {case['width'] or 'its own'}", f"batch {case['batch']}"]
+    words = [case["precision"], f"widths {case['width'] or 'default'}", f"batch {case['batch']}"]
     if case["image_size"]:
         words = [case["model"], f"{case['image_size']}x{case['image_size']}", *words]
     return ", ".join(words)
@@ -87,7 +87,7 @@ def title(case):
 def print_loader(case):
     for name, row in case["programs"].items():
         if row["input_wait_s"] is not None:
-            print(f"{name}: its loader can {row['loader_images_per_s']:.0f} img/s; waited for input "
+            print(f"{name}: loader speed {row['loader_images_per_s']:.0f} img/s; waited for input "
                   f"{row['input_wait_s']:.3f} s of {row['epoch_s']:.3f} s")
 
 
@@ -139,7 +139,7 @@ SHORT = {"eager": "eager", "eager-cl": "channels_last", "compile-cl": "compile"}
 
 
 def peer_of(case, peer):
-    """Its row: on a batch that lies on the device, unless only a loader's was measured; or None."""
+    """Returns the peer's row with a batch on the device; if it was not measured, the row with a loader, or None."""
     for data in ("synthetic", "loader"):
         if f"PyTorch {peer} {data}" in case["programs"]:
             return case["programs"][f"PyTorch {peer} {data}"]
@@ -147,15 +147,15 @@ def peer_of(case, peer):
 
 
 def startups(case):
-    """Of starstep's first program, which may tune convolutions, and of the fastest to start."""
+    """Returns the startup times of starstep's first program, which may tune convolutions, and of its fastest one."""
     seconds = [row["startup_s"] for name, row in case["programs"].items()
                if name.startswith("starstep") and row["startup_s"]]
     return (seconds[0], min(seconds)) if seconds else (None, None)
 
 
 def print_summary(cases):
-    """One line a case: of starstep its best program; images/s of each peer and how many times as fast
-    starstep is; seconds of start-up and memory of starstep and of what is compiled."""
+    """Print one line per case: starstep's best program; images/s of each peer and starstep's speedup over it;
+    seconds of startup, and memory of starstep and of compiled PyTorch."""
     print("\nSummary: images/s, predicted and measured, x: measured over PyTorch's; "
           "start-up seconds: the first time, later, compile; own MB: starstep, compile")
     print(f"{'model':<11}{'':<5}{'batch':>5} {'predicted':>9} {'starstep':>8}"

@@ -1,4 +1,5 @@
-/* gpu_timed.cpp: C++, as one template stands for functions with all kinds of arguments. */
+/* gpu_timed.cpp: wraps a kernel table. In C++, as one template covers functions with any
+ * arguments. */
 #include "bench/gpu_timed.h"
 
 namespace

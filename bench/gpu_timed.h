@@ -1,4 +1,4 @@
-/* A table of kernels whose functions tell when they are called. */
+/* A kernel table whose functions report their calls. */
 #ifndef SS_BENCH_GPU_TIMED_H
 #define SS_BENCH_GPU_TIMED_H
 
@@ -8,12 +8,12 @@ struct ss_bench_watch {
     void (*begins)(void *arg, const char *name);
     void (*ends)(void *arg, const char *name);
     void *arg;
-    int on; /* else nothing is told */
+    int on; /* calls are reported only if set */
 };
 
 enum { SS_BENCH_TABLES = 2 };
-/* *out: as kernels, but that functions that return a status tell watch, which outlives the calls.
- * which: one of SS_BENCH_TABLES tables. */
+/* Fill *out with wrappers of `kernels`: functions that return a status report their calls to
+ * watch, which must outlive them. which: index of the table, below SS_BENCH_TABLES. */
 #ifdef __cplusplus
 extern "C"
 #endif

@@ -1,7 +1,7 @@
-"""Two network namespaces of this machine as two hosts, joined by a link of a given speed.
+"""Two network namespaces of this machine that act as two hosts, connected by a link of a given speed.
 
-Standard library only; needs root, ip and tc (iproute2). Namespaces are named after the process that made
-them, so that a later run removes what a killed one has left, and nothing else.
+Standard library only; needs root, ip and tc (iproute2). Namespaces are named after the process that created
+them, so that a later run removes only those that a killed run has left.
 """
 
 import os
@@ -15,7 +15,8 @@ PREFIX = "sslink"
 PROGRAMS = [b"slow_link", b"comm_speed"]
 ADDRESS = ["10.231.9.1", "10.231.9.2"]
 SUBNET = "10.231.9.0/24"
-# A packet of 1514 bytes carries 1448: Ethernet's header, IPv4's, TCP's with timestamps. tbf counts all.
+# A packet of 1514 bytes has 1448 bytes of payload, after the headers of Ethernet, IPv4, and TCP with timestamps. tbf
+# counts all bytes.
 PAYLOAD = 1448 / 1514
 
 
@@ -27,9 +28,9 @@ def call(*command):
 
 
 def why_not():
-    """What is missing, in words, or None."""
+    """Returns a description of what is missing, or None."""
     if os.geteuid() != 0:
-        return "needs root: it makes network namespaces"
+        return "needs root to create network namespaces"
     for tool in ("ip", "tc", "unshare", "taskset"):
         if not any(os.access(os.path.join(d, tool), os.X_OK) for d in os.environ["PATH"].split(":")):
             return f"needs the program {tool} (iproute2, util-linux)"
@@ -37,9 +38,9 @@ def why_not():
 
 
 def remove(name):
-    """A namespace and all processes in it."""
+    """Remove a namespace and kill all processes in it."""
     for _ in range(40):
-        # Not call(): it fails when a process ends while it looks, and then there is more to do.
+        # Not call(), because the command fails if a process ends while it runs; it must then be repeated.
         inside = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True)
         for pid in inside.stdout.split():
             try:
@@ -53,7 +54,7 @@ def remove(name):
 
 
 def runs(pid):
-    """That process is one of these programs, not a later one of the same number."""
+    """Returns whether that process is one of these programs, not a later one with the same number."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as f:
             words = f.read()
@@ -67,7 +68,7 @@ def namespaces():
 
 
 def remove_leftovers():
-    """Namespaces of runs that were killed."""
+    """Remove the namespaces of runs that were killed."""
     for name in namespaces():
         found = re.fullmatch(PREFIX + r"(\d+)[ab]", name)
         if found and not runs(int(found[1])):
@@ -100,7 +101,7 @@ class Hosts:
             call("ip", "-n", name, "addr", "add", address + "/24", "dev", interface)
             call("ip", "-n", name, "link", "set", "lo", "up")
             call("ip", "-n", name, "link", "set", interface, "up")
-        with open(self.agent, "w") as f:  # what mpiexec calls in place of ssh: HOST COMMAND
+        with open(self.agent, "w") as f:  # mpiexec runs it instead of ssh: HOST COMMAND
             f.write(f'#!/bin/sh\nshift\nexec ip netns exec {self.name[1]} unshare --uts '
                     f'sh -c "hostname {self.name[1]}; $*"\n')
         os.chmod(self.agent, 0o755)
@@ -115,13 +116,13 @@ class Hosts:
                  f"{mbit}mbit", "burst", "256kb", "latency", "50ms")
 
     def on(self, rank, command):
-        """The command, to run on that host under its own name."""
+        """Returns the command line that runs the command on that host, under the host's name."""
         name = self.name[rank]
         return ["ip", "netns", "exec", name, "unshare", "--uts", "sh", "-c",
                 f'hostname {name}; exec "$@"', "sh"] + command
 
     def mpiexec(self, mpiexec, cores, command):
-        """The command on one rank per host, each on its own core, as a command."""
+        """Returns the command line that runs the command with one rank per host, each on its own core."""
         options = {"plm_rsh_agent": self.agent, "btl": "tcp,self", "btl_tcp_if_include": SUBNET,
                    "oob_tcp_if_include": SUBNET, "rmaps_base_oversubscribe": "1",
                    "hwloc_base_binding_policy": "none",

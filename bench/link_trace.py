@@ -1,7 +1,8 @@
-"""What slow_link needs of a trace (src/trace/format.h): when a rank computed and when it communicated.
+"""Reads a trace (src/trace/format.h) for slow_link: the times of computation and communication of a rank.
 
-Standard library only. Times in ms. Everything is taken from the begin of the first traced step's
-computing to that of the last one's, so that each step's end is in it, and divided by the steps between.
+Standard library only. Times are in ms. All times are measured from the start of computation in the first
+traced step to that in the last one, so that the end of each step is included, and divided by the number of
+steps in between.
 """
 
 import json
@@ -12,7 +13,7 @@ COMPUTE = {"convert", "forward", "backward", "check", "update", "scale"}
 
 
 class Rank:
-    """One rank's file."""
+    """The trace file of one rank."""
 
     def __init__(self, directory, rank):
         self.tasks, self.buckets, self.marks, self.sums, self.epoch = {}, {}, [], [], 0
@@ -23,14 +24,14 @@ class Rank:
         self.computing = [(step, task, begin, end) for step, task, begin, end in self.marks
                           if task in compute]
         self.synced = any(t["kind"] == "sync" for t in self.tasks.values())
-        # Sums of BatchNorm's statistics: from -2 down, each its own
+        # All-reduces of BatchNorm's statistics: separate numbers, from -2 down
         self.sums += [(step, -2 - task, begin, end) for step, task, begin, end in self.marks
                       if self.tasks[task]["kind"] == "sync"]
         first = {}
         for step, _, begin, _ in self.computing:
             first[step] = min(begin, first.get(step, begin))
         if len(first) < 3:
-            raise RuntimeError(f"{directory}: a trace of {len(first)} steps says nothing")
+            raise RuntimeError(f"{directory}: the trace has only {len(first)} steps; at least 3 are needed")
         self.begin, self.end, self.steps = first[min(first)], first[max(first)], len(first) - 1
 
     def add(self, line):
@@ -42,7 +43,7 @@ class Rank:
             elif "epoch_ns" in line:
                 self.epoch = line["epoch_ns"]
             elif line.get("lost"):
-                raise RuntimeError(f"the trace has lost {line['lost']} marks")
+                raise RuntimeError(f"the trace has lost {line['lost']} events")
         elif line[0] == "t":
             _, step, task, _, _, begin, end = line
             self.marks.append((step, task, begin + self.epoch, end + self.epoch))
@@ -57,7 +58,7 @@ class Rank:
         return length(spans) / self.steps / 1e6
 
     def durations(self):
-        """{task: its median duration in ms} of the computing tasks, in order."""
+        """Returns {task: median duration in ms} of the compute tasks, in order."""
         times = {}
         for _, task, begin, end in self.computing:
             times.setdefault(task, []).append((end - begin) / 1e6)
@@ -79,7 +80,7 @@ def length(spans):
 
 
 def without(spans, others):
-    """What of the merged spans is in none of the merged others."""
+    """Returns the merged spans minus the merged others."""
     out = []
     for begin, end in spans:
         for b, e in others:
@@ -96,10 +97,9 @@ def without(spans, others):
 
 
 def exposure(rank, peer):
-    """Of one rank and step: step, compute, communication (a collective is under way, from where this
-    rank entered it), exposed (of it, while no computing task runs), and of that the part spent before
-    the other rank entered (late), by bucket (-1: metrics, -2:
-    BatchNorm's statistics)."""
+    """Returns times of a rank per step: step, compute, communication (a collective is in progress, from the
+    time at which this rank entered it), exposed communication (while no compute task runs) and the part of
+    it before the other rank entered (late); also by bucket (-1: metrics, -2: BatchNorm's statistics)."""
     compute = rank.inside((b, e) for _, _, b, e in rank.computing)
     entered = {(step, bucket): begin for step, bucket, begin, _ in peer.sums}
     late = rank.inside((b, min(e, entered.get((s, k), b))) for s, k, b, e in rank.sums)
@@ -119,14 +119,14 @@ def exposure(rank, peer):
 
 
 def least_step(plan, durations, payload_bytes_per_s):
-    """The least time of a step, by its dependencies: computing tasks of these durations in their order,
-    collectives in the order of buckets, each when its gradients and the link are there, in the time that
-    its bytes need on the link, both directions at once (2 ranks: each sends the whole bucket, half of it
-    as its share of the reduce-scatter, half as its sum). The next step begins behind the last bucket's
-    update, because that bucket has the first layer's parameters.
+    """Compute the minimum time of a step from its dependencies: compute tasks of these durations in their
+    order, and collectives in the order of buckets. A collective starts when its gradients and the link are
+    available, and takes the time of its bytes on the link, with both directions used simultaneously (2 ranks:
+    each sends the whole bucket, half of it in the reduce-scatter and half in the all-gather). The next step
+    starts after the update of the last bucket, because that bucket contains the first layer's parameters.
 
-    Returns {compute, link, least, exposed}: exposed is what the first layer's dependency adds to the
-    longer of compute and link; update: of the last bucket."""
+    Returns {compute, link, least, exposed}: exposed is the time that the first layer's dependency adds to
+    the longer of compute and link. Also returned: the all-reduce and the update of the last bucket."""
     now, ready, update = 0.0, {}, {}
     for task, ms in durations.items():
         kind, bucket = plan.tasks[task]["kind"], plan.tasks[task]["bucket"]

@@ -1,10 +1,10 @@
-/* bench/loader: how fast images become batches.
+/* bench/loader: throughput of the data loader.
  *
- *     bench/loader --data-dir DIR [--workers N] [--images N] [--cache DIR] [--bytes] ...
+ *    bench/loader --data-dir DIR [--workers N] [--images N] [--cache DIR] [--bytes] ...
  *
- * Threads do what load tasks do in training: each takes the next slice of the next batch of the
- * shuffled training split and writes its samples into a slot, a whole batch; there are a few slots,
- * used in turn. Nobody trains. Prints one line of JSON. */
+ * Threads act as load tasks in training: each takes the next slice of the next batch of the
+ * shuffled training split and writes its samples into a slot, a whole batch; there are a few
+ * slots, used in turn. No training takes place. Prints one line of JSON. */
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/options.h"
@@ -21,7 +21,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum { SLOTS = 4, SLICE = 8, MAX_WORKERS = 64, MAX_BATCH = 4096, PATH_ROOM = 4096 };
+enum { SLOTS = 4, SLICE = 8, MAX_WORKERS = 64, MAX_BATCH = 4096, PATH_CAPACITY = 4096 };
 
 struct options {
     const char *data_dir, *cache;
@@ -34,22 +34,22 @@ struct bench {
     struct options o;
     struct ss_dataset *dataset;
     struct ss_sampler sampler;
-    size_t sample_bytes, slices; /* of a batch */
+    size_t sample_bytes, slices; /* slices: per batch */
     char *slots;
     pthread_barrier_t barrier;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* protects the fields below */
     pthread_cond_t consumed_one;
-    uint32_t epoch;     /* that the sampler stands at */
-    size_t next, end;   /* slices that were taken; where this run ends */
-    double until;       /* this run has no more batches from then on; 0: no such time */
-    size_t done[SLOTS]; /* slices of the slot's batch that are written */
+    uint32_t epoch;     /* current epoch of the sampler */
+    size_t next, end;   /* next slice to take; end of this run */
+    double until;       /* no more batches after this time; 0: no time limit */
+    size_t done[SLOTS]; /* written slices of the slot's batch */
     size_t consumed;    /* batches */
     uint64_t sum;
     enum ss_status status;
 };
 
 struct slice {
-    size_t number; /* from the beginning */
+    size_t number; /* since the start */
     uint32_t epoch;
     int count;
     uint32_t sample[SLICE];
@@ -70,7 +70,7 @@ static void fill_slice(struct bench *b, struct slice *s)
     s->out = b->slots + (batch % SLOTS * (size_t)b->o.batch + first) * b->sample_bytes;
 }
 
-/* 0 when this run is over. */
+/* Take the next slice. Returns 0 if this run is over. */
 static int take_slice(struct bench *b, struct slice *s)
 {
     pthread_mutex_lock(&b->lock);
@@ -87,7 +87,7 @@ static int take_slice(struct bench *b, struct slice *s)
     return more;
 }
 
-/* The first batch in line is consumed as soon as it is whole. */
+/* Finish a slice. The oldest batch is consumed once complete. */
 static void finish_slice(struct bench *b, const struct slice *s, uint64_t sum,
                          enum ss_status status)
 {
@@ -106,7 +106,7 @@ static void finish_slice(struct bench *b, const struct slice *s, uint64_t sum,
     pthread_mutex_unlock(&b->lock);
 }
 
-/* Of a sample and its place in the stream, so that sums in any order are equal. */
+/* Hash of a sample and its position in the stream; totals do not depend on the order. */
 static uint64_t hash_sample(const char *at, size_t bytes, size_t place, int32_t label)
 {
     uint64_t hash = ss_mix64(place, (uint64_t)label);
@@ -135,7 +135,7 @@ static void load_slice(struct bench *b, const struct slice *s)
     finish_slice(b, s, sum, status);
 }
 
-/* Two runs: warming up, and the measured one. */
+/* Worker thread. Two runs: warm-up and measurement. */
 static void *work(void *arg)
 {
     struct bench *b = arg;
@@ -149,7 +149,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Worker `index` gets the index-th of the cores that this process may use. */
+/* Pin worker `index` to the index-th core that this process may use. */
 static enum ss_status pin(pthread_t thread, long index)
 {
     cpu_set_t all, one;
@@ -162,7 +162,7 @@ static enum ss_status pin(pthread_t thread, long index)
             CPU_SET(core, &one);
     if (left >= 0)
         return ss_fail(SS_ERR_INVALID,
-                       "--workers: worker %ld has no core of its own; %d cores may "
+                       "--workers: no core for worker %ld; %d cores may "
                        "be used",
                        index, CPU_COUNT(&all));
     if (pthread_setaffinity_np(thread, sizeof one, &one))
@@ -183,7 +183,7 @@ struct result {
     double seconds, cpu_seconds;
 };
 
-/* So many images more, or for so many seconds; in whole batches. */
+/* Load `images` more images, or for `seconds`; in whole batches. */
 static struct result run(struct bench *b, long images, double seconds)
 {
     size_t batches = ((size_t)images + (size_t)b->o.batch - 1) / (size_t)b->o.batch;
@@ -207,7 +207,7 @@ static enum ss_status measure(struct bench *b, struct result *out)
         pthread_mutex_init(&b->lock, NULL) || pthread_cond_init(&b->consumed_one, NULL))
         return ss_fail(SS_ERR_LIBRARY, "pthread: a lock cannot be made");
     for (long i = 0; i < b->o.workers; i++) {
-        /* Those that started wait for each other, and end with the process. */
+        /* Workers that did start wait for each other, and end with the process. */
         if (pthread_create(&threads[i], NULL, work, b))
             return ss_fail(SS_ERR_LIBRARY, "pthread_create: thread %ld cannot be started", i);
         if (b->o.pin && status == SS_OK)
@@ -238,10 +238,10 @@ static enum ss_status build_pack(const char *path, const struct ss_imagefolder *
     return ss_pack_commit(builder);
 }
 
-/* From now on out of a pack in --cache, which is built if it is missing. */
+/* Use a pack in --cache from now on; it is built if missing. */
 static enum ss_status use_cache(struct bench *b)
 {
-    char path[PATH_ROOM], why[256];
+    char path[PATH_CAPACITY], why[256];
     const struct ss_imagefolder *folder = ss_dataset_folder(b->dataset);
     struct ss_pack *pack;
     if (!folder)
@@ -276,7 +276,7 @@ static enum ss_status open_bench(struct bench *b)
     b->slots = malloc(SLOTS * slot);
     if (!b->slots)
         return ss_fail_memory("batches", SLOTS * slot);
-    memset(b->slots, 0, SLOTS * slot); /* no page faults later */
+    memset(b->slots, 0, SLOTS * slot); /* avoids page faults later */
     return SS_OK;
 }
 
@@ -307,13 +307,13 @@ static const struct ss_option rows[] = {
     SS_OPTION_INT(struct options, images, "--images", 4096, 1, 1e9, "N",
                   "images to measure, in whole batches"),
     SS_OPTION_FLOAT(struct options, seconds, "--seconds", 0, 0, 3600, "S",
-                    "measure so long instead; 0: images"),
-    SS_OPTION_INT(struct options, warmup, "--warmup", 512, 1, 1e9, "N", "images before"),
-    SS_OPTION_INT(struct options, seed, "--seed", 1, 0, 1e9, "N", "of order and augmentation"),
+                    "measure for this time instead; 0: images"),
+    SS_OPTION_INT(struct options, warmup, "--warmup", 512, 1, 1e9, "N", "images to warm up"),
+    SS_OPTION_INT(struct options, seed, "--seed", 1, 0, 1e9, "N", "seed of order and augmentation"),
     SS_OPTION_FLAG(struct options, bytes, "--bytes", "bytes for a GPU, not normalised fp32"),
     SS_OPTION_FLAG(struct options, reduced, "--reduced", "decode at a reduced scale"),
-    SS_OPTION_FLAG(struct options, checksum, "--checksum", "sum up what is written"),
-    SS_OPTION_FLAG(struct options, pin, "--pin", "one core for each worker"),
+    SS_OPTION_FLAG(struct options, checksum, "--checksum", "checksum of the written data"),
+    SS_OPTION_FLAG(struct options, pin, "--pin", "pin each worker to a core"),
     {0}};
 
 static int parse(struct options *o, int argc, char **argv)
@@ -321,7 +321,7 @@ static int parse(struct options *o, int argc, char **argv)
     const struct ss_option_set sets[] = {{.rows = rows, .values = o}, {0}};
     argv[0] = "loader";
     int code = ss_options_command(
-        "usage: loader --data-dir DIR [OPTION...]\nHow fast images become batches.\n", sets, argc,
+        "usage: loader --data-dir DIR [OPTION...]\nThroughput of the data loader.\n", sets, argc,
         argv);
     if (code >= 0)
         return code;

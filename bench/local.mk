@@ -1,4 +1,4 @@
-# Comparisons with peers, run by hand: see the head of each program.
+# Benchmarks and comparisons with other frameworks, run manually; see the head of each program.
 noinst_PROGRAMS += bench/overhead bench/loader bench/slow_rank
 bench_overhead_SOURCES = bench/overhead.c
 bench_overhead_LDADD = libinside.la $(DEPENDENCY_LIBS)

@@ -1,13 +1,13 @@
-/* bench/overhead: what the runtime itself costs.
+/* bench/overhead: overhead of the runtime.
  *
- *     bench/overhead [--width A,B,C,D] [--batch-size N] [--threads N] [--rounds N] ...
+ *    bench/overhead [--width A,B,C,D] [--batch-size N] [--threads N] [--rounds N] ...
  *
  * Two measurements, alternately, medians over the rounds:
- *   empty step  the whole step graph submitted and run with kernels that return at once:
- *               submission, dependencies, scheduling and task start and end, and nothing else
- *   idle        in real steps, the part of the time in which the compute worker runs no task
- * Both as a share of a real step. The target is under 2 % at full width. Under idle, loading that a
- * step waits for counts too; with few cores it is the loader, not the runtime. */
+ *   empty step  the whole step graph, submitted and run with kernels that return immediately: only
+ *               submission, dependencies, scheduling, and start and end of tasks
+ *   idle        in real steps, the fraction of time in which the compute worker runs no task
+ * Both as a fraction of a real step. The target is below 2 % at full width. Idle time includes
+ * loading that a step waits for; with few cores the loader dominates, not the runtime. */
 #include "core/clock.h"
 #include "data/sampler.h"
 #include "data/synthetic.h"
@@ -42,7 +42,7 @@ static void report(void *arg, uint64_t step, double lr, const struct ss_step_fac
     sem_post(&((struct bench *)arg)->in_flight);
 }
 
-/* Submit `steps` steps like the training loop does and wait for them; seconds per step. */
+/* Submit `steps` steps as the training loop does and wait for them. Returns seconds per step. */
 static double run_steps(struct bench *b, long steps)
 {
     struct ss_session *s = &b->session;
@@ -103,7 +103,7 @@ static void measure(struct bench *b)
         starpu_profiling_worker_get_info(compute, &info);
         idle[r] = idle_seconds(&info, b->steps);
         starpu_profiling_status_set(STARPU_PROFILING_DISABLE);
-        /* A run that has failed keeps submitting, and every codelet returns at once. */
+        /* A failed run continues to submit, and every codelet returns immediately. */
         atomic_store(&run->status, SS_ERR_INTERRUPTED);
         empty[r] = run_steps(b, empty_steps);
         submit[r] = b->submit;
@@ -135,7 +135,7 @@ int main(int argc, char **argv)
         {0}};
     argv[0] = "overhead";
     int code = ss_options_command("usage: overhead [OPTION...]\n"
-                                  "The runtime's own time per step, of 32 images unless "
+                                  "Runtime overhead per step of 32 images, unless "
                                   "--batch-size is given. Options:\n",
                                   sets, argc, argv);
     if (code >= 0)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Write JPEG files of the size and detail of photographs, in folders as torchvision's ImageFolder.
+"""Write JPEG files with the size and detail of photographs, in folders as for torchvision's ImageFolder.
 
-Noise at all scales, weaker the finer it is, as in images of nature, with some objects that have
-edges. Equal arguments give equal pixels.
+The images have noise at all scales, with amplitudes that decrease with the scale as in natural images,
+and some objects with edges. Equal arguments give equal pixels.
 """
 
 import argparse
@@ -14,11 +14,11 @@ from PIL import Image, ImageDraw
 
 SIDES = [(500, 375), (375, 500), (500, 333), (500, 500)]
 OCTAVES = 7
-FALL = 0.76  # of the amplitude from one octave to the next finer one
+FALL = 0.76  # factor of the amplitude from one octave to the next finer one
 
 
 def draw_noise(generator, width, height):
-    """(3, height, width), about 0..1; the channels are alike, as in photographs."""
+    """Returns (3, height, width), about 0..1; the channels are correlated, as in photographs."""
     total = torch.zeros(3, height, width)
     amplitude = 1.0
     for octave in range(OCTAVES):
@@ -29,7 +29,7 @@ def draw_noise(generator, width, height):
                                                mode="bicubic", align_corners=False)
         total += amplitude * grid[0]
         amplitude *= FALL
-    total += 0.02 * torch.randn(3, height, width, generator=generator)  # the sensor's
+    total += 0.02 * torch.randn(3, height, width, generator=generator)  # sensor noise
     return 0.5 + 0.16 * total
 
 
@@ -57,7 +57,7 @@ def main():
     parser.add_argument("--train", type=int, default=512)
     parser.add_argument("--val", type=int, default=8)
     parser.add_argument("--classes", type=int, default=8)
-    parser.add_argument("--factor", type=int, default=1, help="sides are so many times larger")
+    parser.add_argument("--factor", type=int, default=1, help="enlarge the sides by this factor")
     args = parser.parse_args()
     torch.set_num_threads(1)
     seed = 0

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """The guides' training loop in PyTorch on CPU cores: the peer of cpu_vs_pytorch.
 
-Prints one line of JSON: images/s between the end of step WARMUP and the end of the last step, the
-processor time of a step, and the peak memory. The data, images of JPEG files too, are held decoded
-in memory and augmented by whole batches, so that the loader (about 1 % of a step) does not hold
-PyTorch back as the guides' per-image transforms would.
+Prints one line of JSON: images/s between the end of step WARMUP and the end of the last step, the CPU
+time per step, and the peak memory. All data, including images from JPEG files, are decoded in memory
+and augmented in whole batches, so that the loader (about 1 % of a step) does not slow down PyTorch as
+the guides' per-image transforms would.
 """
 
 import argparse
@@ -31,8 +31,8 @@ CLASSES = {"wideresnet": 100, "resnet50": PICTURE_CLASSES, "vgg11_bn": PICTURE_C
 
 
 def read_images(folder, side):
-    """As cifar100.read, of the JPEG files below the folders of the classes."""
-    from PIL import Image  # here: CIFAR needs none
+    """Like cifar100.read, for JPEG files below the folders of the classes."""
+    from PIL import Image  # not needed for CIFAR
     images, labels = [], []
     for label, name in enumerate(sorted(os.listdir(folder))):
         for where, _, files in sorted(os.walk(os.path.join(folder, name))):
@@ -45,16 +45,16 @@ def read_images(folder, side):
 
 
 def read(data_dir, part, image_size):
-    """Images (N,3,H,W) uint8 and labels (N,) int64."""
+    """Returns images (N,3,H,W) uint8 and labels (N,) int64."""
     if image_size:
         return read_images(os.path.join(data_dir, {"train": "train", "test": "val"}[part]), image_size)
     return cifar100.read(os.path.join(data_dir, f"{part}.bin"))
 
 
 def exported_model(name, image_size):
-    """torchvision's model as starstep-from-pytorch makes it."""
+    """Returns the torchvision model, built in the same way as by starstep-from-pytorch."""
     sys.path.append(TOOLS)
-    import starstep_from_pytorch as exporter  # here: others need no torchvision
+    import starstep_from_pytorch as exporter  # not needed for other models
     return exporter.torchvision_model(argparse.Namespace(torchvision=name, classes=PICTURE_CLASSES,
                                                          image_size=(image_size, image_size)))[1]
 
@@ -64,7 +64,7 @@ def build(name, widths, image_size):
         return exported_model(name[len(TORCHVISION):], image_size)
     if name == "wideresnet":
         return WideResNet(widths=widths)
-    import torchvision_models  # here: WideResNet needs no torchvision
+    import torchvision_models  # not needed for WideResNet
     options = {"classes": CLASSES[name], **({"widths": widths} if widths else {})}
     if name == "vgg11_bn":
         options.update(side=image_size, dropout=0.5)
@@ -72,8 +72,8 @@ def build(name, widths, image_size):
 
 
 class Recipe:
-    """What happens to a model after backward, by PyTorch's fastest means on CPUs: AdamW fused, the averages by one
-    call for all tensors (AveragedModel makes the same call, behind more Python)."""
+    """The update of a model after backward, with PyTorch's fastest methods on CPUs: fused AdamW, and the EMA with one
+    call for all tensors (AveragedModel makes the same call with more overhead)."""
 
     def __init__(self, args, model):
         self.clip, self.take = args.clip_norm, 1 - args.ema_decay
@@ -98,7 +98,7 @@ class Recipe:
 
 
 class Batches:
-    """Shuffled, randomly cropped and flipped batches without end; normalised fp32 (N,3,H,W)."""
+    """Infinite shuffled, randomly cropped and flipped batches; normalized fp32 (N,3,H,W)."""
 
     def __init__(self, data, batch, memory_format):
         images, labels = data
@@ -134,7 +134,7 @@ class Batches:
 
 
 def evaluate(model, data, batch, memory_format):
-    """As after each epoch; here only for its share of the peak memory."""
+    """Evaluate as after each epoch; used here only for its contribution to the peak memory."""
     data = Batches(data, 1, memory_format)
     model.eval()
     correct = 0
@@ -164,7 +164,7 @@ def main():
                         help="folder of train.bin and test.bin, or of train and val")
     parser.add_argument("--model", default="wideresnet",
                         help=f"{', '.join(sorted(CLASSES))}, or {TORCHVISION}NAME")
-    parser.add_argument("--width", default="", help="by default the model's own")
+    parser.add_argument("--width", default="", help="(default: the model's)")
     parser.add_argument("--image-size", type=int, default=0, help="0: CIFAR's files; else images")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--threads", type=int, default=1)
@@ -172,8 +172,8 @@ def main():
     parser.add_argument("--bf16", action="store_true", help="with autocast in bf16")
     parser.add_argument("--compile", action="store_true", help="with torch.compile")
     parser.add_argument("--optimizer", choices=["sgd", "adamw"], default="sgd")
-    parser.add_argument("--clip-norm", type=float, default=0, help="0: gradients are not clipped")
-    parser.add_argument("--ema-decay", type=float, default=0, help="0: weights are not averaged")
+    parser.add_argument("--clip-norm", type=float, default=0, help="0: no clipping")
+    parser.add_argument("--ema-decay", type=float, default=0, help="0: no EMA of the weights")
     parser.add_argument("--warmup", type=int, default=3, help="steps before the measurement")
     parser.add_argument("--steps", type=int, default=10, help="measured steps")
     args = parser.parse_args()

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """One rank of the guides' training loop with PyTorch's DistributedDataParallel over Gloo, one thread:
-the peer of slow_link. With --ranks 1 the same loop without it.
+the peer of slow_link. With --ranks 1, the same loop without DistributedDataParallel.
 
-Rank 0 prints one line of JSON: the time of a step between the end of step WARMUP and the end of the last.
-Data come from memory, as in pytorch_cpu.py.
+Rank 0 prints one line of JSON: the mean step time from the end of step WARMUP to the end of the last step.
+The data are in memory, as in pytorch_cpu.py.
 """
 
 import argparse
@@ -22,7 +22,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--data-dir", required=True)
     parser.add_argument("--width", required=True)
-    parser.add_argument("--batch-size", type=int, default=32, help="of a rank")
+    parser.add_argument("--batch-size", type=int, default=32, help="per rank")
     parser.add_argument("--format", choices=["contiguous", "channels_last"], default="contiguous")
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--steps", type=int, default=10)

@@ -3,23 +3,23 @@
 
     pytorch_gpu.py [--model resnet50] [--batch-size N] [--data-dir DIR] ... <requests
 
-Each line of standard input is a request, a JSON object; each gets one line of JSON as its answer. One
-process measures any number of them, so that PyTorch is imported once and a network is compiled once:
+Each line of standard input is a request, a JSON object; the response to each is one line of JSON. One
+process runs any number of requests, so that PyTorch is imported once and a network is compiled once:
 
     {"peer": "eager" | "eager-cl" | "compile-cl", "precision": "fp16" | "bf16" | "fp32" | "tf32",
      "data": "synthetic" | "loader"}
 
-eager: as the guides write it, contiguous tensors. eager-cl: model and images in channels_last.
-compile-cl: that, and torch.compile with its default mode. fp16 is automatic mixed precision with a
-GradScaler, bf16 without. Data: `synthetic` is one batch that lies on the device (no loader, no copy:
-the loop's upper bound), `loader` a DataLoader with workers as in the guides, which reads DIR. Of
-resnet50, torchvision's for 200 classes, that is ImageFolder with the ImageNet guide's transforms.
+eager: as in the guides, contiguous tensors. eager-cl: model and images in channels_last. compile-cl:
+eager-cl with torch.compile in its default mode. fp16 is automatic mixed precision with a GradScaler,
+bf16 without. Data: `synthetic` is one batch in device memory (no loader, no copy: the upper bound of the
+loop), `loader` a DataLoader with workers as in the guides, which reads DIR. For resnet50, torchvision's
+for 200 classes, this is ImageFolder with the transforms of the ImageNet guide.
 
-An answer has images/s over the measured steps by the clock, the median step by CUDA events, peak
-memory of the caching allocator in MB, the last loss and, the first time that a network trains,
-startup_s: seconds to import PyTorch, start CUDA, build the network and end its first step, compilation
-included.
-An answer {"error": ...} says what failed; the process goes on.
+A response contains images/s over the measured steps by wall-clock time, the median step time by CUDA
+events, peak memory of the caching allocator in MB, the last loss and, when a network trains for the
+first time, startup_s: seconds to import PyTorch, initialize CUDA, build the network and complete its
+first step, including compilation.
+If a request fails, the response is {"error": ...}, and the process continues.
 """
 
 import time
@@ -53,17 +53,17 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def pick_device(name):
-    """The only place that knows which device this is; cpu is there to try the script without GPU."""
+    """Returns the device; cpu is for testing the script without a GPU."""
     device = torch.device(name)
     if device.type == "cuda" and not torch.cuda.is_available():
-        sys.exit("pytorch_gpu.py: this PyTorch sees no GPU; check torch.version.cuda and nvidia-smi")
+        sys.exit("pytorch_gpu.py: PyTorch finds no GPU; check torch.version.cuda and nvidia-smi")
     if device.type == "cuda":
         torch.backends.cudnn.benchmark = True
     return device
 
 
 class Stopwatch:
-    """Marks between steps, without waiting for the device: CUDA events, on a CPU the clock."""
+    """Timestamps between steps, without synchronizing with the device: CUDA events, on CPUs the clock."""
 
     def __init__(self, device):
         self.cuda = device.type == "cuda"
@@ -88,7 +88,7 @@ class Stopwatch:
 
 
 class GuidesTransform:
-    """The guides' transforms of one image, by torchvision."""
+    """The guides' transforms of one image, with torchvision."""
 
     name = "torchvision"
 
@@ -139,7 +139,7 @@ class Cifar100(Dataset):
 
 
 def images(args):
-    """The training files below DIR/train, and the name of what transforms them."""
+    """Returns the training files below DIR/train, and the name of the transforms."""
     from torchvision import datasets, transforms
     chain = transforms.Compose([
         transforms.RandomResizedCrop(args.image_size), transforms.RandomHorizontalFlip(),
@@ -162,7 +162,7 @@ def memory_format_of(peer):
 
 def loaded_batches(args, device, memory_format):
     if not args.data_dir:
-        raise ValueError("data of a loader needs --data-dir")
+        raise ValueError("data \"loader\" needs --data-dir")
     data, transforms = (images if args.image_size else cifar)(args)
     if len(data) < args.batch_size:
         raise ValueError(f"{len(data)} samples do not fill a batch of {args.batch_size}")
@@ -195,7 +195,7 @@ def synthetic_batches(args, device, memory_format):
 def build(args):
     if args.model == "wideresnet":
         return WideResNet(widths=[int(w) for w in (args.width or WIDERESNET_WIDTH).split(",")])
-    import torchvision  # here: WideResNet needs no torchvision
+    import torchvision  # not needed for WideResNet
     if not args.width:
         return torchvision.models.resnet50(num_classes=CLASSES[args.model])
     import torchvision_models
@@ -203,7 +203,7 @@ def build(args):
 
 
 def make_trainer(args, peer, precision, device):
-    """A function that trains one step and returns its loss."""
+    """Returns a function that trains one step and returns its loss."""
     model = build(args)
     model = model.to(device=device, memory_format=memory_format_of(peer))
     model.train()
@@ -231,7 +231,7 @@ def make_trainer(args, peer, precision, device):
 
 
 def peak_memory(device):
-    """Of the caching allocator: in use, and taken from the device; then of the whole device now."""
+    """Returns the caching allocator's peak allocated and reserved memory, and the current use of the whole device."""
     if device.type != "cuda":
         return {}
     free, total = torch.cuda.mem_get_info()
@@ -254,7 +254,7 @@ class Measurements:
             torch.cuda.synchronize()
 
     def trainer(self, peer, precision, batches):
-        """The network's step, and the seconds that its first one took; None: that was before."""
+        """Returns the step function of the network, and its startup time in seconds if it is new, or None."""
         if (peer, precision) in self.trainers:
             return self.trainers[peer, precision], None
         torch.manual_seed(1)
@@ -289,7 +289,7 @@ class Measurements:
                 "gpu": torch.cuda.get_device_name() if device.type == "cuda" else None}
 
     def free(self):
-        """The device's memory is the other program's until the next request."""
+        """Free cached device memory, which the other program uses until the next request."""
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
@@ -313,7 +313,7 @@ def answer(measurements, line):
         request = json.loads(line)
         check_request(request, measurements.device)
         return measurements.measure(**request)
-    except Exception as error:  # whatever failed, the next request may not
+    except Exception as error:  # the next request may succeed
         traceback.print_exc()
         return {"error": f"{type(error).__name__}: {str(error).split(chr(10))[0]}"}
 
@@ -321,22 +321,22 @@ def answer(measurements, line):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--model", choices=CLASSES, default="wideresnet", help="(%(default)s)")
-    parser.add_argument("--image-size", type=int, help="of resnet50 (224)")
-    parser.add_argument("--data-dir", help="folder of train.bin, of images that of train; for "
-                                           "the data of a loader")
-    parser.add_argument("--workers", type=int, default=8, help="of the loader (%(default)s)")
-    parser.add_argument("--width", default="", help="by default the model's own")
+    parser.add_argument("--image-size", type=int, help="for resnet50 (224)")
+    parser.add_argument("--data-dir", help="folder of train.bin, or for images of the folder train; "
+                                           "required for data \"loader\"")
+    parser.add_argument("--workers", type=int, default=8, help="workers of the loader (%(default)s)")
+    parser.add_argument("--width", default="", help="(default: the model's)")
     parser.add_argument("--batch-size", type=int, default=256)
     parser.add_argument("--warmup", type=int, default=20, help="steps before the measurement")
     parser.add_argument("--steps", type=int, default=60, help="measured steps")
-    parser.add_argument("--device", default="cuda", help="cpu is there to try the script")
+    parser.add_argument("--device", default="cuda", help="cpu: for testing the script")
     args = parser.parse_args()
     if args.model == "wideresnet" and args.image_size:
         parser.error("--image-size is for --model resnet50")
     if args.model == "resnet50":
         args.image_size = args.image_size or 224
     if args.warmup < 1 or args.steps < 1:
-        parser.error("warm-up and steps are at least 1")
+        parser.error("warm-up and steps must be at least 1")
     measurements = Measurements(args, pick_device(args.device))
     for line in sys.stdin:
         result = answer(measurements, line)

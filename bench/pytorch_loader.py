@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Load a folder of images with torchvision as for training, and print how fast it went as JSON.
+"""Load a folder of images with torchvision as for training, and print the speed as JSON.
 
-ImageFolder, RandomResizedCrop, RandomHorizontalFlip, ToTensor and Normalize behind a DataLoader: what
-a training script of torchvision's does. Epochs follow one another until enough images have come.
+Uses ImageFolder, RandomResizedCrop, RandomHorizontalFlip, ToTensor and Normalize in a DataLoader, as
+torchvision's training scripts do. Epochs are repeated until the time is over.
 """
 
 import argparse
@@ -38,7 +38,7 @@ def batches(loader):
 
 
 def cpu_seconds(loader):
-    """Of this process and of the loader's workers."""
+    """Returns the CPU time of this process and of the loader's workers."""
     workers = getattr(loader._iterator, "_workers", [])
     ticks = 0
     for worker in workers:
@@ -51,10 +51,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--data-dir", required=True)
     parser.add_argument("--image-size", type=int, default=224)
-    parser.add_argument("--workers", type=int, default=0, help="processes; 0: in this one")
+    parser.add_argument("--workers", type=int, default=0, help="worker processes; 0: load in this process")
     parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--warmup", type=int, default=4, help="batches before the clock starts")
-    parser.add_argument("--seconds", type=float, default=2, help="to measure, in whole batches")
+    parser.add_argument("--warmup", type=int, default=4, help="batches before the measurement")
+    parser.add_argument("--seconds", type=float, default=2, help="duration of the measurement, in whole batches")
     args = parser.parse_args()
     torch.set_num_threads(1)  # as in DataLoader's workers
     torch.manual_seed(1)

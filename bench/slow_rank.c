@@ -1,18 +1,19 @@
-/* bench/slow_rank: what the communication thread costs while sums wait for a rank that is late.
+/* bench/slow_rank: CPU cost of the communication thread while all-reduces wait for a straggler.
  *
- *     mpiexec -n 2 bench/slow_rank [--what sums|watched|gpu] [--sums N] [--kib KIB] [--seconds S] ...
+ *    mpiexec -n 2 bench/slow_rank [--what sums|watched|gpu] [--sums N] [--kib KIB] [--seconds S]
  *
- * In each round all ranks but the last begin N sums at once; the last one does so S seconds later.
- * Meanwhile rank 0 asks the kernel what the threads used that ss_comm_open started (src/comm's and the
- * MPI library's). Then it measures how long after the last rank's start its last sum has ended. Ranks on
- * one host; without mpiexec the variables of torchrun make them ranks over TCP. What is begun:
+ * In each round all ranks but the last start N all-reduces immediately; the last one follows S
+ * seconds later. Meanwhile rank 0 queries the kernel for the CPU time of the threads started by
+ * ss_comm_open (those of src/comm and of the MPI library). It also measures the time between the
+ * last rank's start and the end of its last all-reduce. Ranks on one host; without mpiexec,
+ * torchrun's variables select ranks over TCP. --what selects the operation:
  *
- * sums     of floats on CPUs (with MPI)
- * watched  what is only watched, as sums on GPUs are, with a question that costs nothing: the thread
- *          itself. It ends on all ranks after S seconds
- * gpu      over NCCL, each rank on the GPU of its local number (with NCCL)
+ * sums     all-reduces of floats on CPUs (with MPI)
+ * watched  operations that are only watched, as GPU all-reduces are, with a poll that costs
+ *          nothing: the cost of the thread itself. They end on all ranks after S seconds
+ * gpu      all-reduces over NCCL, each rank on the GPU of its local rank (with NCCL)
  *
- * Rank 0 prints medians. bench/straggler runs it for each of them that the build has. */
+ * Rank 0 prints medians. bench/straggler runs it for each operation that the build supports. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -47,10 +48,10 @@ struct bench {
     struct ss_comm *comm;
     long thread[MOST_THREADS]; /* started by ss_comm_open */
     int nthreads;
-    float *data; /* of the GPU with GPU */
+    float *data; /* on the GPU if GPU */
     size_t count;
     sem_t ended;
-    atomic_int over; /* WATCHED: it has ended here */
+    atomic_int over; /* WATCHED: completed on this rank */
 #ifdef HAVE_NCCL
     struct ss_device *gpu;
     struct ss_nccl *nccl;
@@ -64,14 +65,14 @@ static enum ss_status find_threads(struct bench *b)
         return ss_fail(SS_ERR_IO, "/proc/self/task cannot be read");
     for (struct dirent *e; (e = readdir(tasks)) && b->nthreads < MOST_THREADS;) {
         const long id = atol(e->d_name);
-        if (id > 0 && id != (long)getpid()) /* the main thread has the process's number */
+        if (id > 0 && id != (long)getpid()) /* the main thread's id equals the process id */
             b->thread[b->nthreads++] = id;
     }
     closedir(tasks);
     return SS_OK;
 }
 
-/* Nanoseconds that they have used so far. */
+/* CPU time in ns used so far by these threads. */
 static enum ss_status used(const struct bench *b, uint64_t *ns)
 {
     *ns = 0;
@@ -84,7 +85,7 @@ static enum ss_status used(const struct bench *b, uint64_t *ns)
         if (f)
             fclose(f);
         if (got != 1)
-            return ss_fail(SS_ERR_IO, "%s: no time is there", path);
+            return ss_fail(SS_ERR_IO, "%s: no time found", path);
         *ns += one;
     }
     return SS_OK;
@@ -94,7 +95,7 @@ static void pause_for(double seconds)
 {
     struct timespec t = {(time_t)seconds, (long)(1e9 * (seconds - (double)(time_t)seconds))};
     while (nanosleep(&t, &t) != 0)
-        ; /* a signal handler ran */
+        ; /* interrupted by a signal handler */
 }
 
 static void post(void *semaphore)
@@ -134,11 +135,12 @@ static enum ss_status wait_for_end(struct bench *b)
 #endif
     for (int k = 0; k < (int)b->a.sums; k++)
         while (sem_wait(&b->ended) != 0)
-            ; /* a signal handler ran */
+            ; /* interrupted by a signal handler */
     return SS_OK;
 }
 
-/* *percent: of a core, on this rank, while the last one is late; *late_ms: from its start to the end. */
+/* Run a round. *percent: of a core, on this rank, while the last one is late; *late_ms: from the
+ * last rank's start to the end. */
 static enum ss_status one(struct bench *b, double *percent, double *late_ms)
 {
     const int last = ss_comm_size(b->comm) - 1, late = ss_comm_rank(b->comm) == last;
@@ -181,7 +183,7 @@ static enum ss_status run(struct bench *b)
 {
     double percent[MOST_ROUNDS], late_ms[MOST_ROUNDS];
     const int n = (int)b->a.rounds;
-    SS_TRY(one(b, &percent[0], &late_ms[0])); /* warms up */
+    SS_TRY(one(b, &percent[0], &late_ms[0])); /* warm-up */
     for (int k = 0; k < n; k++)
         SS_TRY(one(b, &percent[k], &late_ms[k]));
     qsort(percent, (size_t)n, sizeof *percent, compare);
@@ -235,12 +237,13 @@ static void finish(struct bench *b)
 static const struct ss_word words[] = {{"sums", SUMS}, {"watched", WATCHED}, {"gpu", GPU}, {0}};
 
 static const struct ss_option rows[] = {
-    SS_OPTION_WORD(struct arguments, what, "--what", SUMS, words, "what waits"),
-    SS_OPTION_INT(struct arguments, sums, "--sums", 12, 1, 1000, "N", "at once"),
-    SS_OPTION_INT(struct arguments, kib, "--kib", 1024, 1, 1 << 20, "KIB", "of a sum"),
+    SS_OPTION_WORD(struct arguments, what, "--what", SUMS, words, "operation that waits"),
+    SS_OPTION_INT(struct arguments, sums, "--sums", 12, 1, 1000, "N",
+                  "number of concurrent all-reduces"),
+    SS_OPTION_INT(struct arguments, kib, "--kib", 1024, 1, 1 << 20, "KIB", "size of an all-reduce"),
     SS_OPTION_INT(struct arguments, rounds, "--rounds", 5, 1, MOST_ROUNDS, "N", "measured"),
     SS_OPTION_FLOAT(struct arguments, seconds, "--seconds", 1, 0.01, 1000, "S",
-                    "by which the last rank is late"),
+                    "delay of the last rank"),
     {0}};
 
 int main(int argc, char **argv)
@@ -250,7 +253,7 @@ int main(int argc, char **argv)
     argv[0] = "slow_rank";
     int code =
         ss_options_command("usage: mpiexec -n RANKS slow_rank [OPTION...]\n"
-                           "What the communication thread costs while a rank is late. Options:\n",
+                           "CPU cost of the communication thread while a rank is late. Options:\n",
                            sets, argc, argv);
     if (code >= 0)
         return code;
@@ -268,7 +271,7 @@ int main(int argc, char **argv)
     if (status == SS_OK)
         status = run(&b);
     if (status != SS_OK) {
-        ss_comm_abort(b.comm, status); /* the others wait for this one */
+        ss_comm_abort(b.comm, status); /* the other ranks wait for this one */
         return 1;
     }
     finish(&b);

@@ -1,8 +1,8 @@
-/* codelets/act.c: an activation block that no convolution begins: [bn] [relu] [dropout] [add
- * [relu]] on its own, forward and backward.
+/* codelets/act.c: an activation block without a convolution: [bn] [relu] [dropout] [add [relu]],
+ * forward and backward.
  *
  * x (N,C,H,W) read   y (N,C,H,W) written   dx (N,C,H,W) written, or added to
- * All may be parts of tensors. */
+ * All may be views of tensors. */
 #include "codelets/op.h"
 
 struct act {
@@ -16,7 +16,7 @@ enum ss_status ss_op_act_reserve(const struct ss_op *op, const struct ss_norm_ac
     return norm->shortcut ? op->kernels->norm_shortcut_reserve(op->device, norm) : SS_OK;
 }
 
-/* Of the images that are there. */
+/* Restrict to the present images. */
 static struct ss_norm_act of_present(const struct ss_op *op, const struct ss_norm_act *norm,
                                      const struct ss_task_data *d)
 {
@@ -52,7 +52,7 @@ static float *param_of(const struct ss_op *op, float *base, enum ss_param_role r
     return base ? ss_op_param(op, base, role) : NULL;
 }
 
-/* What is applied to the residual, as far as the task has it: parameters, or where gradients go. */
+/* Returns the operation on the residual, as far as the task has it: parameters, or gradients. */
 static struct ss_norm_shortcut shortcut_of(const struct ss_op *op, const struct ss_task_data *d)
 {
     const struct ss_op *from = op->shortcut;
@@ -92,7 +92,7 @@ enum ss_status ss_op_act_forward(const struct ss_op *op, const struct ss_norm_ac
 {
     const struct ss_norm_act present = of_present(op, norm, d);
     SS_TRY(ss_op_act_stats(op, norm, d, z, sums));
-    if (op->block->made_by >= 0) /* what follows is its reader's */
+    if (op->block->made_by >= 0) /* the reader does the rest */
         return SS_OK;
     SS_TRY(forward_present(op, &present, d, z));
     return ss_op_clear_absent(op, d, SS_ROLE_Y);
@@ -156,7 +156,7 @@ static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)
 static enum ss_status backward(struct ss_op *head, const struct ss_task_data *d)
 {
     const struct ss_norm_act *norm = &((struct act *)head)->norm;
-    /* Where no derivative needs x, dy stands in for it: finite, and there. */
+    /* If no derivative needs x, pass dy instead: it exists and is finite. */
     const int needs_x = norm->has_bn || norm->act != SS_ACT_NONE;
     const void *x = ss_role(d, needs_x ? SS_ROLE_X : SS_ROLE_DY);
     void *dx = ss_role(d, SS_ROLE_DX);

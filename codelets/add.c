@@ -26,7 +26,7 @@ enum ss_status ss_add_run(const struct ss_adding *a, const struct ss_task_data *
 
 static enum ss_status add(const struct ss_task_data *d, ss_stream stream)
 {
-    (void)stream; /* the device knows it */
+    (void)stream; /* the device has the stream */
     return ss_add_run(d->task->context, d);
 }
 

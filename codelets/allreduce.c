@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* "sync bwd conv1", in messages behind the step. */
+/* As "sync bwd conv1", in messages after the step. */
 static enum ss_status start_sync(const struct ss_task_data *d, struct starpu_task *task)
 {
     const struct ss_allreduce *a = d->task->context;
@@ -17,7 +17,7 @@ static enum ss_status start_sync(const struct ss_task_data *d, struct starpu_tas
         (struct ss_comm_tag){d->args->step, -1}, d->task->plan->name, ss_task_end, task);
 }
 
-/* A gather of weights whose copies are made of them at its end. */
+/* An all-gather of weights whose copies are computed from them at its end. */
 struct gathering {
     struct starpu_task *task;
     const float *masters;
@@ -26,7 +26,7 @@ struct gathering {
     enum ss_dtype dtype;
 };
 
-/* In the thread of communication. */
+/* On the communication thread. */
 static void end_gather(void *arg)
 {
     const struct gathering *g = arg;
@@ -160,8 +160,8 @@ static enum ss_status enqueue_sum(const struct ss_task_data *d, ss_stream stream
     return ss_nccl_allreduce_f64(lanes->nccl, (double *)facts, SS_STEP_FACTS, tag, NULL, stream);
 }
 
-/* On the compute lane's stream: what is before and behind the sum is there, and a communicator of its
- * own keeps it from waiting behind buckets. */
+/* On the compute lane's stream, which has the work before and after it. A separate communicator
+ * prevents it from waiting for buckets. */
 static enum ss_status enqueue_sync(const struct ss_task_data *d, ss_stream stream)
 {
     return ss_nccl_allreduce_small(
@@ -185,7 +185,7 @@ static struct ss_codelet gpu_codelet = SS_COMM_CODELET("allreduce", cuda_sum);
 #endif
 
 static struct ss_codelet codelet = SS_SERVICE_CODELET("allreduce", cpu_start);
-/* Of one rank: its place among the others is all that is left of it. */
+/* For one rank: only orders the task among the others. */
 static struct ss_codelet alone_codelet = {
     .cl = {.where = STARPU_NOWHERE, .nbuffers = STARPU_VARIABLE_NBUFFERS, .name = "allreduce"}};
 

@@ -1,25 +1,27 @@
-/* codelets/conv_bn_act.c: y = relu_out(dropout(relu(bn(conv(x, w)))) + residual), on a GPU max
- * pooled too, forward and backward; every part but the convolution may be absent. On a GPU bias or bn of
- * a shortcut may be left to the block that adds it.
+/* codelets/conv_bn_act.c: y = relu_out(dropout(relu(bn(conv(x, w)))) + residual), on a GPU also
+ * max pooled, forward and backward. All operations except the convolution are optional. On a GPU,
+ * bias or bn of a shortcut may be delegated to the block that adds it.
  *
- * x  (N,Ci,H,W) read, or made of z of the block before it: struct ss_norm_source
+ * x  (N,Ci,H,W) read, or recomputed from z of the preceding block: struct ss_norm_source
  * w (native), bias, gamma, beta: in the block's bucket, read
- * z  (N,Co,P,Q) the convolution's output, kept for backward, which turns it into its own gradient
+ * z  (N,Co,P,Q) the convolution's output, saved for backward, which overwrites it with its gradient
  * saved (2,Co)  batch mean and invstd            running (2,Co) updated in training
  * y  (N,Co,P,Q) written    dx (N,Ci,H,W) written  dw, ... written to the bucket's slice
- * With statistics over ranks in parts (enum ss_part): sums (2,C), backward (4,C), fp64, between them;
- * backward in parts, too, where the weight's gradient is put off.
+ *
+ * With synchronized statistics the tasks are split (enum ss_part), with sums (2,C), backward
+ * (4,C), fp64, between the parts. Backward is also split if the weight gradient is deferred.
+ *
  * Source: Ioffe and Szegedy 2015, eq. 1-4; running statistics as PyTorch's BatchNorm2d. */
 #include "codelets/op.h"
 
 struct conv_bn_act {
     struct ss_op head;
     struct ss_conv_kernel *conv;
-    int sums; /* in training it leaves them for BatchNorm, in saved */
-    int acts; /* something follows the convolution, here: */
-    int bias; /* it adds a bias, here */
+    int sums; /* in training conv stores them for BatchNorm, in saved */
+    int acts; /* this block applies more than the convolution */
+    int bias; /* this block adds a bias */
     struct ss_norm_act norm;
-    struct ss_norm_source source; /* of x, where that is not stored */
+    struct ss_norm_source source; /* of x, if that is not stored */
 };
 
 static float *bias_of(const struct ss_op *head, float *base)
@@ -28,7 +30,7 @@ static float *bias_of(const struct ss_op *head, float *base)
     return op->bias ? ss_op_param(head, base, SS_PARAM_BIAS) : NULL;
 }
 
-/* x is made while it is read. */
+/* Set up the recomputation of x. */
 static enum ss_status begin_source(struct conv_bn_act *op, const struct ss_task_data *d)
 {
     struct ss_norm_source *s = &op->source;
@@ -50,7 +52,7 @@ static enum ss_status forward(struct ss_op *head, const struct ss_task_data *d)
     const void *x = ss_role(d, SS_ROLE_X), *w = ss_op_weight(head, d);
     void *z = ss_role(d, op->acts ? SS_ROLE_Z : SS_ROLE_Y);
     const float *bias = bias_of(head, ss_role(d, SS_ROLE_PARAMS));
-    /* They would be the whole batch's. */
+    /* The sums would be over the whole batch. */
     const int sums = op->sums && d->task->training && !d->args->absent;
     if (ss_op_part(d) == SS_PART_APPLY)
         return ss_op_act_forward(head, &op->norm, d, z, 0);
@@ -142,8 +144,8 @@ static enum ss_status init(struct ss_op *head, const struct ss_op_context *conte
     op->acts = head->block->last != SS_PLACE_HEAD && !left && !ss_block_only_adds(head->block);
     op->norm = ss_op_norm_act(plan, block);
     op->bias = conv->bias && (!left || op->norm.has_bn);
-    /* cuDNN's engine that leaves sums has no note that says so, but adds them in another order each time: two
-     * runs on an H200 never had the same bits. */
+    /* cuDNN's engine that computes sums is not marked as nondeterministic, but its summation
+     * order varies: two runs on an H200 were never bit-identical. */
     const int sums = (plan->options.nondeterministic || !plan->options.device) &&
                      context->training && op->norm.has_bn && op->norm.ranks <= 1;
     const struct ss_act x = ss_block_input(plan, block);

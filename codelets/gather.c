@@ -1,15 +1,15 @@
-/* codelets/gather.c: channels of other tensors, forward and backward: concatenation, slice, shuffle, and
- * other layouts.
+/* codelets/gather.c: copies channels between tensors, forward and backward: concatenation, slice,
+ * shuffle, and layout conversion.
  *
- * x, further inputs read   y written   their gradients, each where somebody wants it, written from the
- * contributions to dy, which are added up on the way. Each is one call of the kernel; a concatenation in
- * whose y some inputs lie from the start is one for each of the others. */
+ * x, further inputs read   y written   their gradients, each if needed, written from the
+ * contributions to dy, which are added on the fly. Each is one kernel call; a concatenation with
+ * in-place inputs makes one call for each of the others. */
 #include "codelets/op.h"
 
 struct gather {
     struct ss_op head;
     struct ss_gather forward, backward[SS_MAX_INPUTS];
-    unsigned in_place; /* inputs that lie in y */
+    unsigned in_place; /* inputs that are views of y */
 };
 
 static enum ss_role_kind input_role(int k)
@@ -22,7 +22,7 @@ static enum ss_role_kind gradient_role(int k)
     return k ? (enum ss_role_kind)(SS_ROLE_DINPUT + k - 1) : SS_ROLE_DX;
 }
 
-/* Input k to its place in y. */
+/* Copy input k to its channels in y. */
 static enum ss_status copy_part(struct ss_op *head, const struct ss_task_data *d, int k)
 {
     const struct gather *op = (struct gather *)head;
@@ -71,13 +71,14 @@ static enum ss_status backward(struct ss_op *head, const struct ss_task_data *d)
 static struct ss_codelet forward_codelet = SS_OP_FORWARD("gather_forward");
 static struct ss_codelet backward_codelet = SS_OP_BACKWARD("gather_backward");
 
-/* What undoes a shuffle of so many channels in groups. */
+/* Returns the group count that inverts a shuffle of `channels` channels in `groups`. */
 static int undone(int channels, int groups)
 {
     return groups > 1 ? channels / groups : 1;
 }
 
-/* Input k gives `count` channels, from its channel `from` on, to those of y from `to` on; groups: of x. */
+/* Input k provides `count` channels, starting at its channel `from`, to those of y starting at
+ * `to`; groups: of x. */
 static void add_part(struct gather *op, const struct ss_op_context *context, int block, int from,
                      int to, int count, int groups)
 {
@@ -146,7 +147,8 @@ static enum ss_status init_repack(struct ss_op *head, const struct ss_op_context
     return SS_OK;
 }
 
-/* (N, C H W) is (N,C,H,W) with each channel its own block; of one pixel a map's block is no worse. */
+/* (N, C H W) is (N,C,H,W) with one channel per block. For one pixel the feature map's block is
+ * equivalent. */
 static enum ss_status init_flatten(struct ss_op *head, const struct ss_op_context *context,
                                    int block)
 {

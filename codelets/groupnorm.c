@@ -1,4 +1,4 @@
-/* codelets/groupnorm.c: group normalisation and an activation, forward and backward.
+/* codelets/groupnorm.c: group normalization and an activation, forward and backward.
  *
  * x (N,C,H,W) read   y (N,C,H,W) written   gamma, beta (C): in the block's bucket, read
  * saved (2,N,groups) mean and invstd of each image's groups

@@ -1,39 +1,39 @@
-/* Hooks: where measurement hangs. Who wants to know when steps and tasks begin and end (traces,
- * ranges for tools, the loader's figures) hangs a struct ss_hooks on an executor
- * (runtime/exec.h); codelets call what hangs there and know none of those who listen.
+/* Hooks for measurement. To observe the begin and end of steps and tasks (traces, profiler
+ * ranges, loader statistics), attach a struct ss_hooks to an executor (runtime/exec.h). Codelets
+ * call the attached hooks and do not depend on the observers.
  *
- * A task that nobody wants costs a look at a short list, or at none. */
+ * An unobserved task costs a check of a short list, or of none. */
 #ifndef SS_CODELETS_HOOKS_H
 #define SS_CODELETS_HOOKS_H
 
 #include "codelets/task.h"
 #include "kernels/kernels.h"
 
-/* Kinds of tasks. */
+/* Masks of task kinds. */
 #define SS_HOOKS_KIND(kind) (1u << (unsigned)(kind))
 #define SS_HOOKS_ALL (~0u)
 
 struct ss_hooks {
-    void *arg;            /* first of every call */
-    uint64_t first, last; /* training steps that it wants */
+    void *arg;            /* first argument of every call */
+    uint64_t first, last; /* range of observed training steps */
 
-    /* A training step: before anything of it is submitted; when its metrics are there, in step
-     * order, on a service worker, also after a failure of the run. args: of the report task.
-     * NULL: not called. */
+    /* Called for a training step: before any of its tasks is submitted; and when its metrics are
+     * available, in step order, on a service worker, also after a failure of the run. args: of
+     * the report task. May be NULL. */
     void (*step_begins)(void *arg, uint64_t step);
     enum ss_status (*step_ends)(void *arg, const struct ss_step_args *args);
-    /* A task of these kinds has ended, and args->times are known; nothing that depends on it has
+    /* Called when a task of these kinds has ended: args->times are set, and no dependent task has
      * begun. */
     unsigned ended;
     void (*task_ends)(void *arg, const struct ss_step_args *args);
-    /* GPU: around the enqueuing of a task of these kinds on its stream, one at a time: of sums
-     * between GPUs on the thread that calls NCCL, of all else on the one that feeds the lanes;
-     * evaluation: also of those of evaluation steps. After a failure the end is not told. lane: enum
-     * ss_lane. */
+    /* GPU: called before and after a task of these kinds is enqueued on its stream, one at a
+     * time. For collectives between GPUs, on the thread that calls NCCL; for all others, on the
+     * thread that feeds the lanes. evaluation: also for tasks of evaluation steps. After a
+     * failure the end is not called. lane: enum ss_lane. */
     unsigned enqueued;
     int evaluation;
-    /* 1: what it enqueues around a task belongs to the task, and may be replayed with it (segment.h);
-     * 0: steps that it wants are run task by task. */
+    /* 1: work enqueued by the hooks belongs to the task and may be replayed with it (segment.h);
+     * 0: observed steps run task by task. */
     int replayed;
     enum ss_status (*enqueue_begins)(void *arg, const struct ss_step_args *args, int lane,
                                      ss_stream stream);

@@ -17,7 +17,7 @@ struct ss_input_layout ss_input_layout_of(const struct ss_plan *plan)
     return l;
 }
 
-/* The first slice's images begin the slot. */
+/* The slot begins with the first slice's images. */
 static enum ss_status enqueue_upload(const struct ss_task_data *d, ss_stream stream)
 {
     return d->task->lanes->kernels->copy_async(ss_role(d, SS_ROLE_STAGED), ss_role(d, SS_ROLE_X),

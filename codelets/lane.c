@@ -12,15 +12,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* What this thread, which feeds all lanes, enqueued last. */
+/* The task that this thread, which feeds all lanes, enqueued last. */
 static _Thread_local struct {
     const struct ss_bound_task *task;
     unsigned long long step;
 } last;
 
-/* Nothing works on the GPU any more, nor can it be known which of the tasks in its queues is at
- * fault. Going on would end in one of StarPU's assertions, so the process ends here. Other threads
- * report what they were at, as any failure. */
+/* The GPU is unusable, and the failed task among those in its queues is unknown. To continue
+ * would trigger one of StarPU's assertions, so the process exits here. Other threads report their
+ * state, as after any failure. */
 _Noreturn static void end_with_fault(const char *fault)
 {
     char where[256] = "before the first task";
@@ -32,8 +32,8 @@ _Noreturn static void end_with_fault(const char *fault)
                  last.task->name);
     ss_log_set_patience(SS_LAST_WORDS_S);
     ss_fail(SS_ERR_LIBRARY,
-            "GPU: %s, %s; with CUDA_LAUNCH_BLOCKING=1 the very task is named, and "
-            "compute-sanitizer finds the line",
+            "GPU: %s, %s; set CUDA_LAUNCH_BLOCKING=1 to find the exact task, or run "
+            "compute-sanitizer to find the source line",
             fault, where);
     if (last.task && last.task->lanes->comm)
         ss_comm_abort(last.task->lanes->comm, SS_ERR_LIBRARY);
@@ -47,7 +47,7 @@ static void report_fault(const char *fault)
 }
 
 #ifdef HAVE_STARPU_CUDA_SET_ERROR_HANDLER
-/* Called by StarPU before it reports the error itself and aborts. */
+/* Called by StarPU before it reports the error and aborts. */
 static void handle_starpu_error(const char *func, const char *file, int line, cudaError_t status)
 {
     char text[256];
@@ -98,9 +98,9 @@ static void need(uint64_t *event_number, uint64_t other)
     *event_number = other > *event_number ? other : *event_number;
 }
 
-/* StarPU starts a task only after its predecessors were enqueued, and orders tasks that touch one
- * region unless both read it. So nobody else writes this order now; of two readers of different lanes
- * that meet here each has a place of its own. */
+/* StarPU starts a task only after its predecessors were enqueued, and orders tasks that access
+ * one region unless both read it. So no other thread writes this order now, and concurrent
+ * readers on different lanes write different elements. */
 static enum ss_status wait_for_lanes(const struct ss_task_data *d, enum ss_lane lane,
                                      ss_stream stream)
 {
@@ -148,7 +148,8 @@ static enum ss_status record_event(const struct ss_task_data *d, enum ss_lane la
 
 enum { ENDS = -1 };
 
-/* That a task's enqueuing begins, or ENDS: one at a time, as sums are enqueued by another thread. */
+/* Call the hooks at the start of a task's enqueuing, or at its end with lane == ENDS. One at a
+ * time, as another thread enqueues collectives. */
 static enum ss_status call_hooks(const struct ss_task_data *d, int lane, ss_stream stream)
 {
     static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
@@ -172,17 +173,17 @@ enum ss_status ss_lane_enqueue(const struct ss_task_data *d, enum ss_lane lane, 
     return call_hooks(d, ENDS, stream);
 }
 
-/* This worker's own. */
+/* Returns this worker's stream. */
 static ss_stream own_stream(void)
 {
 #ifdef STARPU_USE_CUDA
     return starpu_cuda_get_local_stream();
 #else
-    return NULL; /* there are no lanes */
+    return NULL; /* no lanes in this build */
 #endif
 }
 
-/* stream: the worker's own. */
+/* stream: the worker's. */
 static enum ss_status run(const struct ss_task_data *d, enum ss_lane lane, ss_stream stream,
                           ss_lane_body body)
 {
@@ -198,8 +199,8 @@ static enum ss_status run(const struct ss_task_data *d, enum ss_lane lane, ss_st
     return lanes->ordered ? record_event(d, lane, stream) : SS_OK;
 }
 
-/* A fault of a kernel shows in the next call, whichever that is, so a failure's message waits for a
- * look at the GPU. Without a failure StarPU looks, right behind this. */
+/* A kernel's fault is returned by the next call of any kind, so a failure is reported only after
+ * the GPU has been checked for one. Without a failure StarPU checks directly afterwards. */
 static void run_on_gpu(const struct ss_task_data *d, enum ss_lane lane, ss_stream own,
                        ss_lane_body body)
 {
@@ -227,7 +228,7 @@ static void run_on_gpu(const struct ss_task_data *d, enum ss_lane lane, ss_strea
 void ss_lane_run(void *buffers[], void *cl_arg, enum ss_lane lane, ss_lane_body body)
 {
     struct ss_task_data d = ss_task_unpack(buffers, cl_arg);
-    /* Its stream is asked for in any case: StarPU warns when a worker never uses its own. */
+    /* Get its stream in any case: StarPU warns if a worker never uses its own. */
     if (d.task->lanes)
         run_on_gpu(&d, lane, own_stream(), body);
     else if (ss_run_ok(d.task->run))
@@ -253,12 +254,12 @@ int ss_can_follow_sum(unsigned worker, struct starpu_task *task, unsigned nimpl)
 }
 
 #ifdef HAVE_NCCL
-/* A task's enqueuing, on its way to the thread that calls NCCL. */
+/* The enqueuing of a task, passed to the thread that calls NCCL. */
 struct passed {
     struct ss_task_data data;
     ss_stream own;
     ss_lane_body body;
-    struct starpu_task *task; /* NULL: who passed it waits */
+    struct starpu_task *task; /* NULL: the caller waits */
 };
 
 static void run_passed(void *arg)
@@ -277,7 +278,7 @@ void ss_lane_pass(void *buffers[], void *cl_arg, ss_lane_body body)
     struct passed p = {.data = ss_task_unpack(buffers, cl_arg), .own = own_stream(), .body = body};
     const struct ss_lanes *lanes = p.data.task->lanes;
     struct passed *later = lanes->ordered ? malloc(sizeof *later) : NULL;
-    if (!later) { /* asynchronous: StarPU takes what is on the stream now for the task */
+    if (!later) { /* asynchronous: StarPU assigns the current work of the stream to the task */
         ss_nccl_call(lanes->nccl, run_passed, &p);
         return;
     }

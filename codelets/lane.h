@@ -1,15 +1,16 @@
-/* Lanes: the streams of work on a GPU, each fed by one StarPU worker; the update lane, by that of the
- * communication lane.
+/* Lanes: the streams of work on a GPU, each fed by one StarPU worker. The update lane is fed by
+ * the communication lane's worker.
  *
- * Stream-ordered execution (the default): a compute task enqueues on the compute lane's stream and
- * ends for StarPU at once, so that its dependents are enqueued right behind it. Inside a lane the
- * stream keeps the order; between lanes, regions that several lanes touch have notes of who touched
- * them: a task waits, on the GPU, for what other lanes last did to its regions. Tasks of the copy
- * lane end only when the GPU has done them; they are the fences behind which the host reads a result
- * or fills a slot again.
+ * Stream-ordered execution (the default): a compute task enqueues on the compute lane's stream
+ * and ends for StarPU immediately, so that its dependents are enqueued directly after it. Within
+ * a lane the stream preserves the order. Regions accessed by several lanes record each lane's
+ * last access: a task waits, on the GPU, for the last conflicting accesses by other lanes. Tasks
+ * of the copy lane end only when the GPU has completed them; after them the host may read a
+ * result or refill a slot.
  *
- * Asynchronous execution: every task enqueues on its worker's own stream and ends when the GPU has
- * run it; StarPU keeps all order, and dependent tasks are never enqueued back to back. */
+ * Asynchronous execution: every task enqueues on its worker's own stream and ends when the GPU
+ * has completed it. StarPU enforces all order, and dependent tasks are never enqueued back to
+ * back. */
 #ifndef SS_CODELETS_LANE_H
 #define SS_CODELETS_LANE_H
 
@@ -27,13 +28,14 @@ enum ss_lane {
     SS_LANE_COUNT
 };
 
-/* A lane's stream is marked behind each of its tasks that others may wait for: mark n is the n-th. Who has
- * waited for one has waited for all before it. Events are used again, later events for earlier ones
- * then; a step leaves far fewer. Known to the thread alone that enqueues on the lane, but for the
- * events. */
+/* A lane's stream records an event after each of its tasks that others may wait for, numbered
+ * from 1. Waiting for one event includes all earlier ones. Events are reused in a ring, so that a
+ * later event stands for an earlier one; a step records far fewer. Except the events, this is
+ * only accessed by the thread that enqueues on the lane. */
 struct ss_lane_events {
     uint64_t last;
-    uint64_t seen[SS_LANE_COUNT]; /* of each lane, the last mark that this one has waited for */
+    /* per lane: number of its last event that this lane has waited for */
+    uint64_t seen[SS_LANE_COUNT];
     ss_event event[SS_LANE_EVENTS];
 };
 
@@ -41,51 +43,52 @@ struct ss_lanes {
     const struct ss_kernels *kernels;
     struct ss_device *gpu;
     int ordered;
-    ss_stream stream[SS_LANE_COUNT]; /* ordered; the copy lane uses its worker's own */
+    ss_stream stream[SS_LANE_COUNT]; /* ordered; the copy lane uses its worker's stream */
     struct ss_lane_events *events;   /* SS_LANE_COUNT; ordered */
-    struct ss_comm *comm;            /* told when the GPU fails; NULL: nobody */
-    struct ss_nccl *nccl;            /* sums over GPUs; NULL: one rank */
+    struct ss_comm *comm;            /* notified when the GPU fails; may be NULL */
+    struct ss_nccl *nccl;            /* collectives over GPUs; NULL: one rank */
     const double *stop;              /* 0 and 1, pinned; with nccl */
-    /* Tasks so far, without sums, and what enqueuing them has taken. */
+    /* Number of tasks so far, except collectives, and the time spent on enqueuing them. */
     _Atomic uint64_t fed, busy_ns;
 };
 
-/* What lanes did last to a region: their events behind it; 0: nothing. */
+/* Each lane's last access to a region, as event numbers; 0: none. */
 struct ss_order {
-    int writer;                            /* lane, of written */
+    int writer;                            /* lane of `written` */
     uint64_t written, read[SS_LANE_COUNT]; /* read since the last write */
 };
 
-/* Make the order of a region that several lanes touch; the caller frees it. */
+/* Create the access record of a region that several lanes access. The caller frees it. */
 enum ss_status ss_order_create(struct ss_order **out);
-/* Make and drop the lanes' events. Errors: SS_ERR_MEMORY, SS_ERR_LIBRARY; what there is of them then is
- * dropped as if it were all. */
+/* Create and destroy the lanes' events. Errors: SS_ERR_MEMORY, SS_ERR_LIBRARY. After an error,
+ * destroy them as well. */
 enum ss_status ss_lanes_create_events(struct ss_lanes *lanes);
 void ss_lanes_destroy_events(struct ss_lanes *lanes);
 
-/* A GPU that fails for good, as by a kernel's illegal access, ends the process, and with it all ranks,
- * with a message that names the task. Before the first one. */
+/* Make a permanent GPU failure, such as a kernel's illegal access, end the process, and with it
+ * all ranks, with a message that names the task. Call before the first task. */
 void ss_lanes_set_error_handler(const struct ss_kernels *kernels);
 
-/* Run body, which enqueues the task's work on the stream that it is given, in order with the other
- * lanes; without lanes, on a CPU, which does it at once. Does nothing when the run has failed, and
- * records a failure. */
+/* Run body, which enqueues the task's work on the given stream, ordered with the other lanes.
+ * Without lanes, on a CPU, body does the work immediately. Does nothing if the run has failed,
+ * and records a failure. */
 typedef enum ss_status (*ss_lane_body)(const struct ss_task_data *d, ss_stream stream);
 void ss_lane_run(void *buffers[], void *cl_arg, enum ss_lane lane, ss_lane_body body);
-/* Inside of such a body: the work of another task, with the hooks that hang on it. */
+/* Within such a body: enqueue the work of another task, with its hooks. */
 enum ss_status ss_lane_enqueue(const struct ss_task_data *d, enum ss_lane lane, ss_stream stream,
                                ss_lane_body body);
-/* The same of what follows a sum. Behind sums over GPUs it has a lane of its own: there it waits for its
- * sum alone, and neither backward nor the next forward, but for the layers whose weights it changes,
- * waits for it. Such a task goes to the communication worker, else all is the compute lane's. */
+/* As ss_lane_run, for a task that follows a collective. After a collective over GPUs it runs on
+ * the update lane: it waits only for its collective, and only the layers whose weights it changes
+ * wait for it in the next forward. Such a task runs on the communication worker, otherwise on the
+ * compute lane. */
 void ss_lane_run_behind_sum(void *buffers[], void *cl_arg, ss_lane_body body);
-/* Its starpu_codelet.can_execute, and its codelet. */
+/* starpu_codelet.can_execute of such tasks, and their codelet. */
 int ss_can_follow_sum(unsigned worker, struct starpu_task *task, unsigned nimpl);
 #define SS_BEHIND_SUM_CODELET(name, function)                                                      \
     SS_CODELET(name, STARPU_HISTORY_BASED, .cpu_funcs = {function}, .cuda_funcs = {function},      \
                .can_execute = ss_can_follow_sum)
-/* The same of a sum, on the communication lane, by the thread that calls NCCL: the one that feeds all
- * lanes does not wait for it, and the task ends once its work is enqueued. */
+/* As ss_lane_run, for a collective on the communication lane. The thread that calls NCCL enqueues
+ * it, so the thread that feeds all lanes does not wait. The task ends once its work is enqueued. */
 void ss_lane_pass(void *buffers[], void *cl_arg, ss_lane_body body);
 
 #endif

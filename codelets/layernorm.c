@@ -1,7 +1,7 @@
-/* codelets/layernorm.c: layer normalisation over channels, forward and backward.
+/* codelets/layernorm.c: layer normalization over channels, forward and backward.
  *
  * x (N,C,H,W) read   y (N,C,H,W) written   gamma, beta (C): in the block's bucket, read
- * saved (2,N,H,W) mean and invstd of each place   dx (N,C,H,W), dgamma, dbeta written */
+ * saved (2,N,H,W) mean and invstd of each position   dx (N,C,H,W), dgamma, dbeta written */
 #include "codelets/op.h"
 
 struct layernorm {

@@ -1,6 +1,6 @@
-/* codelets/linear.c: fully connected layer behind a flatten, forward and backward.
+/* codelets/linear.c: fully connected layer after a flatten, forward and backward.
  *
- * x (N,C,H,W) read   w (native), bias (K), which may be absent: in the block's bucket, read
+ * x (N,C,H,W) read   w (native), bias (K), optional: in the block's bucket, read
  * y (N,K) plain, written   dx (N,C,H,W) written   dw, dbias written to the bucket's slice */
 #include "codelets/op.h"
 

@@ -9,15 +9,16 @@ int ss_load_spare(enum ss_dtype dtype, const struct ss_mix_how *mix)
     return dtype != SS_DTYPE_F32 ? 2 : ss_mixes(mix) ? 1 : 0;
 }
 
-/* A slice that is being loaded. */
+/* A slice being loaded. */
 struct slice {
     const struct ss_load_args *args;
     char *images;
-    size_t pixels, bytes; /* of an image, as it is loaded */
-    int rounds;           /* to another dtype, from spare to its slot */
+    size_t pixels, bytes; /* of an image, as loaded */
+    int rounds;           /* converts to another dtype, from spare to its slot */
 };
 
-/* Sample i as it is loaded: in its slot, or in one of the spare places, in turn. -1: the one before the slice. */
+/* Returns where sample i is loaded: its slot, or one of the spare images, alternating. -1: the
+ * sample preceding the slice. */
 static void *place_of(const struct slice *s, int i)
 {
     if (s->rounds)
@@ -38,7 +39,7 @@ static enum ss_status load_sample(const struct slice *s, int i, struct ss_label 
     return SS_OK;
 }
 
-/* Sample i, with the one before it, which is as it was loaded. */
+/* Mix sample i with the preceding one, which is not mixed yet. */
 static void mix_sample(const struct slice *s, int i, struct ss_label *label, int32_t before)
 {
     const struct ss_load_args *args = s->args;
@@ -52,7 +53,7 @@ static void mix_sample(const struct slice *s, int i, struct ss_label *label, int
     label->share = mix.share;
 }
 
-/* From the last sample on, so that each finds the one before it as it was loaded. */
+/* From the last sample down, so that the preceding sample is not mixed yet. */
 static void cpu_load(void *buffers[], void *cl_arg)
 {
     struct ss_task_data d = ss_task_unpack(buffers, cl_arg);

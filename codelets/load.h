@@ -1,13 +1,15 @@
-/* codelets/load.c: read and augment one slice of a batch, mix its samples, and normalise them for
- * the CPU.
+/* codelets/load.c: reads and augments one slice of a batch, mixes its samples, and normalizes
+ * them for the CPU.
  *
- * images (n,C,H,W) written: normalised, in fp32 or rounded to bf16, or bytes for a GPU, which normalises them itself
+ * images (n,C,H,W) written: normalized, in fp32 or rounded to bf16; for a GPU, bytes, which the GPU
+ *                  normalizes
  * labels (n) struct ss_label written
- * Which samples: the submitter's list, so that neither workers nor timing decide. Sample i of a batch
- * is mixed with sample i - 1, the first one with the last, as torchvision's MixUp and CutMix do; each
- * has its own crop, flip and erasing.
  *
- * Erasing comes before mixing. Samples of a slice are mixed from the last one down, with one image
+ * The submitter lists the samples, so that they do not depend on workers or timing. Sample i of a
+ * batch is mixed with sample i - 1, the first one with the last, as torchvision's MixUp and
+ * CutMix do. Each has its own crop, flip and erasing.
+ *
+ * Erasing precedes mixing. Samples of a slice are mixed from the last one down, with one image
  * more than the slice has. */
 #ifndef SS_CODELETS_LOAD_H
 #define SS_CODELETS_LOAD_H
@@ -22,18 +24,18 @@ struct ss_load_args {
     const struct ss_dataset *dataset;
     struct ss_load_how how;
     struct ss_mix_how mix;
-    enum ss_dtype dtype; /* what images are rounded to when they are loaded; fp32: they are not */
-    void *spare; /* room for as many images as ss_load_spare says, as they are loaded; else NULL */
+    enum ss_dtype dtype; /* type that images are rounded to when loaded; fp32: not rounded */
+    void *spare;         /* capacity: ss_load_spare() images, as loaded; else NULL */
     int count;
-    /* Those of the slice, then the one before them in the batch. UINT32_MAX: no sample, and none behind
-     * it; the label becomes -1 and the image 0. */
+    /* The samples of the slice, then the one that precedes them in the batch. UINT32_MAX: no
+     * sample, and none after it; the label becomes -1 and the image 0. */
     uint32_t sample[];
 };
 
-/* Images, in bytes or fp32, that a task works on beside its slot. */
+/* Returns the number of images, in bytes or fp32, that a task needs in addition to its slot. */
 int ss_load_spare(enum ss_dtype dtype, const struct ss_mix_how *mix);
 
-/* args was allocated with room for args->count + 1 samples; it is copied. */
+/* args must have capacity for args->count + 1 samples; it is copied. */
 enum ss_status ss_load_submit(const struct ss_load_args *args);
 
 #endif

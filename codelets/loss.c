@@ -1,17 +1,18 @@
-/* codelets/loss.c: softmax cross-entropy, and in training its gradient in the same task. Labels are
- * smoothed in training alone.
+/* codelets/loss.c: softmax cross-entropy, and in training its gradient in the same task. Labels
+ * are smoothed only in training.
  *
- * x (N,K) logits: read; in training overwritten by their gradient (softmax - t) / N, N those that are there
- * labels (N) struct ss_label read; on a GPU behind the staged images
- * metrics: struct ss_metrics; in training written, in evaluation and by a step's later micro-steps
- * added to */
+ * x (N,K) logits: read; in training overwritten by their gradient (softmax - t) / N, with N present
+ *   images
+ * labels (N) struct ss_label read; on a GPU after the staged images
+ * metrics: struct ss_metrics; in training written; in evaluation and by later micro-batches
+ *   of a step accumulated */
 #include "codelets/input.h"
 #include "codelets/op.h"
 
 struct loss {
     struct ss_op head;
     struct ss_act x;
-    size_t labels_at; /* GPU: where the labels begin in the staged input */
+    size_t labels_at; /* GPU: offset of the labels in the staged input */
     float smoothing;
 };
 

@@ -1,4 +1,4 @@
-/* model.c: what a task's time depends on (contract in model.h). */
+/* model.c: footprints and sizes of tasks (contract in model.h). */
 #include "codelets/model.h"
 #include "codelets/input.h"
 #include "codelets/op.h"
@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-/* Its kind and settings; numbers like an epsilon cost the same whatever they are. */
+/* Hash a layer's kind and settings. Real-valued settings such as an epsilon do not affect the
+ * cost. */
 static uint64_t mix_layer(uint64_t h, const struct ss_layer *l)
 {
     h = ss_mix_text(h, l->cls->name);
@@ -30,7 +31,7 @@ static uint64_t mix_block(uint64_t h, const struct ss_plan *plan, const struct s
                                   8 * (b->made_by >= 0) + 16 * (b->makes >= 0)));
 }
 
-/* Of a part of a tensor also how far apart its pixels are. */
+/* For a view this includes the channels of the whole tensor, the distance between pixels. */
 static uint64_t mix_tensor(uint64_t h, const struct ss_plan *plan, const struct ss_plan_tensor *t)
 {
     const int shape[] = {t->n, t->c, t->h, t->w, t->block, t->of < 0 ? 0 : plan->tensor[t->of].c};
@@ -49,7 +50,8 @@ static size_t param_bytes(const struct ss_plan *plan, int block)
     return sum;
 }
 
-/* Of what a task without a block touches and is no tensor: images, or numbers of a bucket. */
+/* Returns the bytes of an access other than a tensor by a task without a block: images, or
+ * elements of a bucket. */
 static size_t access_bytes(const struct ss_plan *plan, const struct ss_access *a)
 {
     const size_t image = ss_input_layout_of(plan).image;

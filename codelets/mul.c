@@ -1,8 +1,7 @@
 /* codelets/mul.c: products, forward and backward.
  *
  * x (N,C,H,W) read   s read: (N,C,H,W) or (N,C,1,1), the second input, or (C) in the block's bucket
- * y (N,C,H,W) written   dx, ds written, each where somebody wants it; dy's contributions are added up
- * on the way */
+ * y (N,C,H,W) written   dx, ds written, each if needed; dy's contributions are added on the fly */
 #include "codelets/op.h"
 
 struct mul {
@@ -10,7 +9,7 @@ struct mul {
     struct ss_mul op;
 };
 
-/* The parameter in one of the block's regions, or the tensor of a role. */
+/* Returns the parameter in one of the block's regions, or the tensor of a role. */
 static void *factor(const struct mul *op, const struct ss_task_data *d, enum ss_role_kind region,
                     enum ss_role_kind tensor)
 {

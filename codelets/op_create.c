@@ -1,4 +1,4 @@
-/* op_create.c: which operation runs a block. */
+/* op_create.c: creates the operations of blocks. */
 #include "codelets/op.h"
 #include "core/log.h"
 #include "core/round.h"
@@ -51,7 +51,7 @@ enum ss_status ss_op_create(const struct ss_op_context *context, int block, stru
     const struct ss_op_class *cls = ss_op_class_of(b);
     if (cls)
         return create(cls, context, block, out);
-    return ss_fail(SS_ERR_UNSUPPORTED, "%s: no operation \"%s\", which layers of kind %s ask for",
+    return ss_fail(SS_ERR_UNSUPPORTED, "%s: no operation \"%s\", which layers of kind %s require",
                    b->name, b->cls->operation, b->cls->name);
 }
 
@@ -76,7 +76,7 @@ size_t ss_op_param_bytes(const struct ss_plan *plan, struct ss_op *const *ops,
     return (size_t)p->elements * sizeof(float);
 }
 
-/* n parameters from `first` on, one behind the other from byte `at`; returns where they end. */
+/* Place n parameters from `first` on consecutively, starting at byte `at`. Returns their end. */
 static size_t place(const struct ss_plan *plan, struct ss_op *const *ops, int first, int n,
                     size_t at)
 {
@@ -94,7 +94,7 @@ struct ss_bucket_bytes ss_ops_place(const struct ss_plan *plan, struct ss_op *co
     const struct ss_bucket *b = &plan->bucket[bucket];
     const size_t unit = 64 * (size_t)(plan->options.shards > 1 ? plan->options.shards : 1),
                  used = place(plan, ops, b->first_param, b->nparams, 0),
-                 room = plan->options.device ? (used + unit - 1) / unit * unit : used;
+                 capacity = plan->options.device ? (used + unit - 1) / unit * unit : used;
     return (struct ss_bucket_bytes){
-        used, room, place(plan, ops, b->first_frozen, b->nfrozen, room) - room};
+        used, capacity, place(plan, ops, b->first_frozen, b->nfrozen, capacity) - capacity};
 }

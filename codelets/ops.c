@@ -51,14 +51,14 @@ struct ss_act ss_block_output(const struct ss_plan *plan, int block)
 {
     const int *tensor = ss_block_forward(plan, block, SS_PART_APPLY)->tensor;
     enum ss_role_kind role = SS_ROLE_Y;
-    if (plan->block[block].made_by >= 0) /* what it is made of has its shape */
+    if (plan->block[block].made_by >= 0) /* the tensor that y is recomputed from has its shape */
         role = tensor[SS_ROLE_Z] >= 0 ? SS_ROLE_Z : SS_ROLE_X;
     return ss_tensor_act(plan, tensor[role]);
 }
 
 static enum ss_status forward(const struct ss_task_data *d, ss_stream stream)
 {
-    (void)stream; /* the device knows it */
+    (void)stream; /* the device has the stream */
     return d->task->op->cls->forward(d->task->op, d);
 }
 
@@ -137,7 +137,7 @@ struct ss_norm_act ss_op_norm_act(const struct ss_plan *plan, int block)
         norm.dropout = at[SS_PLACE_DROP]->p;
         norm.drop = (enum ss_drop)at[SS_PLACE_DROP]->drop;
     }
-    if (at[SS_PLACE_POOL]) { /* what is normalised is larger than the output */
+    if (at[SS_PLACE_POOL]) { /* the normalized tensor is larger than the output */
         const struct ss_value_info *z = ss_graph_value(plan->graph, at[SS_PLACE_HEAD]->output);
         norm.pool = at[SS_PLACE_POOL]->kernel[0];
         norm.shape.h = z->h;

@@ -42,7 +42,7 @@ static enum ss_status check_workspace(const struct ss_plan *plan, int block, con
     size_t have = workspace < 0 ? 0 : plan->tensor[workspace].bytes;
     if (need > have)
         return ss_fail(SS_ERR_LIBRARY,
-                       "%s: the plan keeps %zu bytes for argmax, the library wants %zu",
+                       "%s: the plan reserves %zu bytes for argmax, the library requires %zu",
                        op->head.block->name, have, need);
     return SS_OK;
 }
@@ -60,7 +60,7 @@ static enum ss_status init_kind(struct pool *op, enum ss_pool_kind kind,
                                   .stride = {l->stride[0], l->stride[1]},
                                   .pad = {l->padding[0], l->padding[1]},
                                   .count_pad = l->count_include_pad};
-    /* With an argmax to fill, evaluation runs the same pass as training. */
+    /* With an argmax output, evaluation runs the same pass as training. */
     enum ss_status status = op->head.kernels->pool_create(op->head.device, &shape, 1, &op->pool);
     return status == SS_OK ? check_workspace(plan, block, op) : status;
 }

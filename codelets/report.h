@@ -1,16 +1,16 @@
-/* codelets/report.c: hand a step's reduced metrics to the training loop.
+/* codelets/report.c: passes a step's reduced metrics to the training loop.
  *
  * metrics read. Its function runs on a service worker, in step order, also after a failure of the
- * run (metrics then NULL), so that nobody waits for ever. */
+ * run (metrics are NULL then), so that no waiting thread hangs. */
 #ifndef SS_CODELETS_REPORT_H
 #define SS_CODELETS_REPORT_H
 
 #include "codelets/task.h"
 #include "kernels/shapes.h"
 
-/* What a step tells, summed over all ranks as an array of doubles: the kernels' part, and how many
- * ranks were asked to end the run. The memory of SS_ROLE_METRICS and SS_ROLE_FETCHED; kernels see
- * the metrics alone. */
+/* Results of a step, all-reduced as an array of doubles: the kernels' metrics, and the number of
+ * ranks that were requested to end the run. SS_ROLE_METRICS and SS_ROLE_FETCHED refer to this
+ * memory; kernels access only the metrics. */
 struct ss_step_facts {
     struct ss_metrics metrics;
     double stop;
@@ -25,7 +25,8 @@ struct ss_report {
 
 enum ss_status ss_report_submit(const struct ss_step_args *args);
 
-/* The step's facts in host memory: fetched ones on a GPU. For the reducing and reporting tasks. */
+/* Returns the step's results in host memory: fetched ones on a GPU. For the reducing and
+ * reporting tasks. */
 static inline struct ss_step_facts *ss_step_facts_of(const struct ss_task_data *d)
 {
     return ss_role(d, d->task->lanes ? SS_ROLE_FETCHED : SS_ROLE_METRICS);

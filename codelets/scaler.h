@@ -1,6 +1,6 @@
 /* codelets/scaler.c: dynamic loss scaling on a GPU.
  *
- * check  a bucket's summed gradients read   scaler state read and written
+ * check  a bucket's all-reduced gradients read   scaler state read and written
  * scale  scaler state read and written: the end of a step */
 #ifndef SS_CODELETS_SCALER_H
 #define SS_CODELETS_SCALER_H

@@ -8,7 +8,7 @@
 
 static enum ss_status run_member(const struct ss_task_data *d, ss_stream stream)
 {
-    (void)stream; /* the device knows it */
+    (void)stream; /* the device has the stream */
     if (d->task->plan->kind == SS_TASK_FORWARD)
         return d->task->op->cls->forward(d->task->op, d);
     return d->task->plan->kind == SS_TASK_BACKWARD ? ss_op_backward(d)
@@ -31,7 +31,7 @@ static enum ss_status run_members(const struct ss_task_data *d, ss_stream stream
     return SS_OK;
 }
 
-/* After a failure nothing has been enqueued. */
+/* After a failure no work has been enqueued. */
 static enum ss_status record(struct ss_segment_work *s, const struct ss_task_data *d,
                              ss_stream stream)
 {
@@ -46,16 +46,16 @@ static enum ss_status record(struct ss_segment_work *s, const struct ss_task_dat
     return status;
 }
 
-/* Lanes capture errors, and forget those of a task that ends well. */
+/* Lanes capture errors, and discard those of a task that succeeds. */
 static enum ss_status give_up(struct ss_segment_work *s, const struct ss_task_data *d,
                               enum ss_status status)
 {
     char why[512];
     snprintf(why, sizeof why, "%s", ss_log_captured());
     if (s->required)
-        return ss_fail(status, "--gpu-graphs on: %s cannot be one launch: %s; use auto",
+        return ss_fail(status, "--gpu-graphs on: cannot record %s as a GPU graph: %s; use auto",
                        d->task->name, why);
-    ss_note("%s is not one launch: %s", d->task->name, why);
+    ss_note("%s is not recorded as a GPU graph: %s", d->task->name, why);
     s->plain = 1;
     return SS_OK;
 }

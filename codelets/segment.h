@@ -1,10 +1,11 @@
-/* codelets/segment.c: a segment of the step plan (graph/segments.h) as one task on the compute lane of a
- * GPU. The first time its members' work is recorded instead of run, as a graph of the GPU; each time that
- * graph is launched, with a single call. Everything that a member's work depends on is the same in every
- * step, or lies in the GPU's memory (keys of dropout, the loss scale).
+/* codelets/segment.c: runs a segment of the step plan (graph/segments.h) as one task on the
+ * compute lane of a GPU. The first time, its members' work is recorded, instead of run, as a GPU
+ * graph. Each time, that graph is launched with a single call. All inputs of a member's work are
+ * identical in every step, or are in GPU memory (keys of dropout, the loss scale).
  *
- * Where something cannot be recorded the members are run one by one, or, if the graph was asked for, the
- * run fails. Either way the same kernels run in the same order, with the same bits. */
+ * If a segment cannot be recorded, its members run one by one or, if the graph is required, the
+ * run fails. The same kernels run in the same order in either case, and results are
+ * bit-identical. */
 #ifndef SS_CODELETS_SEGMENT_H
 #define SS_CODELETS_SEGMENT_H
 
@@ -13,8 +14,8 @@
 
 struct ss_segment_member {
     const struct ss_bound_task *task;
-    struct ss_region *const *region; /* per access, the same in each step */
-    int buffer[SS_PLAN_MAX_ACCESSES]; /* per access: which of the segment's it is */
+    struct ss_region *const *region;  /* per access, identical in each step */
+    int buffer[SS_PLAN_MAX_ACCESSES]; /* per access: index of the segment's buffer */
 };
 
 /* Context of its task. */
@@ -22,7 +23,7 @@ struct ss_segment_work {
     const struct ss_kernels *kernels;
     int count;
     struct ss_segment_member *member;
-    int required;               /* 1: fail where it cannot be recorded */
+    int required;               /* 1: fail if it cannot be recorded */
     int plain;                  /* 1: it could not be recorded */
     struct ss_gpu_graph *graph; /* NULL: not recorded yet */
 };

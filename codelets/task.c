@@ -113,7 +113,7 @@ static void on_begin(void *arg)
     struct ss_step_args *args = arg;
     const int worker = starpu_worker_get_id();
     args->times.begin = ss_now_ns();
-    /* A task of STARPU_NOWHERE may begin in the thread that submits it. */
+    /* A STARPU_NOWHERE task may begin on the submitting thread. */
     args->times.worker = worker < 0 ? classes.compute : worker;
 }
 
@@ -126,7 +126,7 @@ static void on_end(void *arg)
             h->task_ends(h->arg, args);
 }
 
-/* Of a task that is not submitted. */
+/* Release a task that was not submitted. */
 static enum ss_status drop(struct starpu_task *task, enum ss_status status)
 {
     if (task) {
@@ -136,8 +136,8 @@ static enum ss_status drop(struct starpu_task *task, enum ss_status status)
     return status;
 }
 
-/* Before its first task on these workers. What StarPU would time of a task that ends when it is enqueued is
- * not its time, nor that of a copy, whose stream waits for those of other lanes. */
+/* Before its first task on these workers. StarPU cannot time a task that ends when it is
+ * enqueued, nor a copy, whose stream waits for those of other lanes. */
 static void prepare(struct ss_codelet *codelet)
 {
     struct starpu_codelet *cl = &codelet->cl;
@@ -152,7 +152,7 @@ static void prepare(struct ss_codelet *codelet)
         cl->cuda_flags[0] = classes.end == SS_ENDS_POLLED ? STARPU_CUDA_ASYNC : 0;
 }
 
-/* args: the task's own copy. */
+/* args: the task's copy. */
 static void take_times(struct ss_step_args *args, struct starpu_task *task)
 {
     const struct ss_hooks *h = *args->task->hooks;
@@ -198,7 +198,7 @@ enum ss_status ss_task_submit(struct ss_codelet *codelet, const struct ss_step_a
     task->priority = bound->plan->priority;
     task->nbuffers = bound->naccess;
     if (bound->naccess > STARPU_NMAXBUFS) {
-        /* A StarPU built for fewer buffers a task takes larger tables from the heap, and frees
+        /* A StarPU built for fewer buffers per task uses larger tables from the heap, and frees
          * them. */
         task->dyn_handles = malloc((size_t)bound->naccess * sizeof *task->dyn_handles);
         task->dyn_modes = malloc((size_t)bound->naccess * sizeof *task->dyn_modes);
@@ -225,8 +225,9 @@ enum ss_status ss_task_submit(struct ss_codelet *codelet, const struct ss_step_a
 void ss_task_end(void *task)
 {
     struct starpu_task *t = task;
-    /* At a task's end dm and its kind correct the time that they expect a worker's tasks to take, and abort
-     * in a thread that is no worker. They are not called for tasks of nowhere; no time is expected of this one. */
+    /* At a task's end, dm and similar schedulers correct the expected time of a worker's tasks,
+     * and abort on a thread that is not a worker. They are not called for STARPU_NOWHERE tasks,
+     * and no time was expected for this one. */
     t->where = STARPU_NOWHERE;
     starpu_task_end_dep_release(t);
 }

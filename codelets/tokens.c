@@ -1,5 +1,5 @@
-/* codelets/tokens.c: a map's places as a sequence, and one place of a sequence, forward and
- * backward.
+/* codelets/tokens.c: converts a feature map's positions to a sequence, and selects one token of a
+ * sequence, forward and backward.
  *
  * tokens  x (N,C,H,W) read   y (N,C,S,1) written   class_token (C), positions (S,C): in the block's
  *         bucket, read   dx (N,C,H,W) and their gradients written

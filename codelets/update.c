@@ -31,7 +31,7 @@ static enum ss_status update_on(const struct ss_task_data *d, const struct ss_up
 
 static enum ss_status update(const struct ss_task_data *d, ss_stream stream)
 {
-    (void)stream; /* the device knows it */
+    (void)stream; /* the device has the stream */
     return update_on(d, &((const struct ss_updating *)d->task->context)->compute);
 }
 
@@ -58,7 +58,7 @@ static void run_update(void *buffers[], void *cl_arg)
     ss_lane_run_behind_sum(buffers, cl_arg, update);
 }
 
-/* On a service worker, in main memory, where StarPU has brought the data. */
+/* Runs on a service worker, in main memory, where StarPU has transferred the data. */
 static void run_update_as_service(void *buffers[], void *cl_arg)
 {
     const struct ss_task_data d = ss_task_unpack(buffers, cl_arg);
@@ -67,7 +67,7 @@ static void run_update_as_service(void *buffers[], void *cl_arg)
         ss_run_fail(d.task->run, update_on(&d, &c->service));
 }
 
-enum { AS_SERVICE = 1 }; /* which of the codelet's cpu_funcs */
+enum { AS_SERVICE = 1 }; /* index of the codelet's cpu_funcs */
 
 static int can_update(unsigned worker, struct starpu_task *task, unsigned nimpl)
 {

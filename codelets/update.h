@@ -1,13 +1,13 @@
-/* codelets/update.c: one step of the optimizer over a bucket's parameters, or with shards over this
- * rank's share of them, of which alone there are states; and, for clipping, the sum of squares of a
+/* codelets/update.c: an optimizer step over a bucket's parameters. With shards it covers this
+ * rank's share, and states exist only for the share. For clipping, the sum of squares of a
  * bucket's gradients, or of this rank's share.
  *
- * squares: grads read, the sum of squares written (of the first bucket) or added to.
+ * squares: grads read, the sum of squares written (for the first bucket) or added to.
  *
- * update: grads read, params and the optimizer's states read and written; all in the bucket's layout. On a
- * GPU also the copy of the parameters in the format that computes; with loss scaling the scaler's
- * state is read, which may leave the step out, and with clipping the sum of squares. The task's
- * context is a struct ss_updating; the learning rate comes with each step. */
+ * update: grads read, params and the optimizer's states read and written, all in the bucket's
+ * layout. On a GPU also the copy of the parameters in the compute type. With loss scaling the
+ * scaler's state is read, which may skip the step, and with clipping the sum of squares. The
+ * task's context is a struct ss_updating; the learning rate is passed with each step. */
 #ifndef SS_CODELETS_UPDATE_H
 #define SS_CODELETS_UPDATE_H
 
@@ -15,21 +15,21 @@
 #include "kernels/kernels.h"
 #include "optim/optim.h"
 
-/* With what a worker updates. */
+/* The environment of a worker's updates. */
 struct ss_updater {
     const struct ss_kernels *kernels;
     struct ss_device *device;
-    const struct ss_spans *spans; /* per bucket, of this rank's share, in the device's memory */
+    const struct ss_spans *spans; /* per bucket, of this rank's share, in device memory */
 };
 
 struct ss_updating {
-    /* The worker that computes or, behind sums over GPUs, communicates; and service workers. Without a
-     * device these run no updates. */
+    /* For the worker that computes or, after collectives over GPUs, communicates; and for service
+     * workers, which run no updates if they have no device. */
     struct ss_updater compute, service;
     struct ss_optim optim;
-    float scale; /* of the summed gradient: 1 / world size */
-    size_t element; /* bytes of a weight that computes */
-    int skipped;    /* steps left out, by a run that went on without loss scaling; else 0 */
+    float scale;    /* of the reduced gradient: 1 / world size */
+    size_t element; /* bytes of a weight in the compute type */
+    int skipped;    /* skipped steps, in a run that resumed without loss scaling; else 0 */
 };
 
 enum ss_status ss_squares_submit(const struct ss_step_args *args);

@@ -20,7 +20,7 @@ static const struct {
 
 enum { MODELS = sizeof models / sizeof *models };
 
-/* By ss_model_add. */
+/* Registered with ss_model_add. */
 struct added {
     struct added *next;
     ss_model_builder build;
@@ -29,7 +29,7 @@ struct added {
 };
 static struct added *added;
 
-static char *names; /* of all, behind each other; NULL: to be made */
+static char *names; /* all names, concatenated; NULL: to be built */
 
 const char *ss_model_names(void)
 {
@@ -71,11 +71,12 @@ static enum ss_status check_name(const char *name)
         name[strspn(name, letters)] || ss_model_is_file(name))
         return ss_fail(
             SS_ERR_INVALID,
-            "\"%.100s\" is no name for a model: letters, digits and \"_-.\", at most %d, "
-            "not - or . at the beginning and not .json at the end",
+            "invalid model name \"%.100s\": use letters, digits and \"_-.\", at most %d, no "
+            "leading - or . and no trailing .json",
             name, SS_NAME_BYTES - 1);
     if (is_built_in(name) || find_added(name))
-        return ss_fail(SS_ERR_INVALID, "there is a model %s already; choose another name", name);
+        return ss_fail(SS_ERR_INVALID, "model \"%s\" is already registered; choose another name",
+                       name);
     return SS_OK;
 }
 
@@ -120,7 +121,7 @@ enum ss_status ss_model_images(const char *name, int *channels, struct ss_size *
     return SS_OK;
 }
 
-/* Does the model of a file go with the data? */
+/* Check that the model of a file matches the data. */
 static enum ss_status check_data(const char *path, const struct ss_model_options *o,
                                  const struct ss_graph *g)
 {
@@ -128,7 +129,7 @@ static enum ss_status check_data(const char *path, const struct ss_model_options
                                *y = ss_graph_value(
                                    g, ss_graph_layer(g, ss_graph_layers(g) - 1)->input[0]);
     const struct ss_size mine = {x->h, x->w}, data = {o->height, o->width_px};
-    char sizes[2][SS_SIZE_ROOM];
+    char sizes[2][SS_SIZE_CAPACITY];
     if (o->channels && o->channels != x->c)
         return ss_fail(
             SS_ERR_MISMATCH,
@@ -142,10 +143,9 @@ static enum ss_status check_data(const char *path, const struct ss_model_options
             path, x->h, x->w, o->height, o->width_px, ss_size_text(data, sizes[0]),
             ss_size_text(mine, sizes[1]));
     if (o->classes > y->c)
-        return ss_fail(
-            SS_ERR_MISMATCH,
-            "%s: it tells %d classes apart, the data have %d; export it with --classes %d", path,
-            y->c, o->classes, o->classes);
+        return ss_fail(SS_ERR_MISMATCH,
+                       "%s: it has %d classes, the data have %d; export it with --classes %d", path,
+                       y->c, o->classes, o->classes);
     return SS_OK;
 }
 
@@ -157,7 +157,8 @@ static enum ss_status read_file(const char *path, const struct ss_model_options 
                        path);
     if (o->dropout > 0)
         return ss_fail(SS_ERR_INVALID,
-                       "--dropout %g: the layers of %s have their own; --dropout 0 turns them off",
+                       "--dropout %g: the layers of %s define their own dropout; --dropout 0 "
+                       "disables it",
                        (double)o->dropout, path);
     SS_TRY(ss_graph_read(path, o->dropout == 0, out));
     const enum ss_status status = check_data(path, o, *out);
@@ -168,7 +169,7 @@ static enum ss_status read_file(const char *path, const struct ss_model_options 
     return status;
 }
 
-/* Is a model of a program's own for the images and classes that it was asked for? */
+/* Check that a user-defined model has the requested images and classes. */
 static enum ss_status check_added(const struct ss_model_options *o, const struct ss_graph *g)
 {
     int x[3], y[3];
@@ -183,13 +184,12 @@ static enum ss_status check_added(const struct ss_model_options *o, const struct
     if (o->classes > y[0])
         return ss_fail(
             SS_ERR_MISMATCH,
-            "model %s: it tells %d classes apart, the data have %d; make as many outputs "
-            "as the options say",
+            "model %s: it has %d classes, the data have %d; use the options' number of classes",
             ss_graph_name(g), y[0], o->classes);
     return SS_OK;
 }
 
-/* The layers of a model that has a name; *known 0: there is none. */
+/* Build the layers of a named model. *known 0: the name is unknown. */
 static enum ss_status build(const char *name, const struct ss_model_options *options,
                             struct ss_graph *g, int *known)
 {

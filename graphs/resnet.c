@@ -1,17 +1,17 @@
-/* graphs/resnet.c: torchvision's ResNets (version 1.5: a stage's stride is in the 3x3), ResNeXt-50 and
- * Wide ResNet-50-2.
+/* graphs/resnet.c: torchvision's ResNets (version 1.5: a stage's stride is in the 3x3),
+ * ResNeXt-50 and Wide ResNet-50-2.
  *
  *   (3,H,W) 7x7 conv, stride 2 (w0) | 3x3 max pool, stride 2 | 4 stages of blocks (e*w0, e*w1,
  *   e*w2, e*w3) | mean | fc
  *
- * A basic block is two 3x3 conv-BN with a ReLU between, e = 1. A bottleneck is 1x1 conv-BN-ReLU, 3x3
- * conv-BN-ReLU, 1x1 conv-BN to e = 4 times the width; inside it is wider in Wide ResNets, and its 3x3
- * convolution is in groups in ResNeXts. To either its input is added, then ReLU; the first one of a
- * stage passes its input through a 1x1 conv-BN of its own where the shapes differ. He, Zhang, Ren,
- * Sun, "Deep residual learning for image recognition", 2015; Xie et al., "Aggregated residual
- * transformations for deep neural networks", 2016; Zagoruyko, Komodakis, "Wide residual networks",
- * 2016. Names and initial values are torchvision's: convolutions normal with fan-out, BatchNorm
- * weights 1, fc Linear's default.
+ * A basic block is two 3x3 conv-BN with a ReLU between, e = 1. A bottleneck is 1x1 conv-BN-ReLU,
+ * 3x3 conv-BN-ReLU, 1x1 conv-BN to e = 4 times the width. Its inner width is larger in Wide
+ * ResNets, and its 3x3 convolution is grouped in ResNeXts. Both kinds add the block's input,
+ * followed by ReLU. If the shapes differ, the first block of a stage adds a 1x1 conv-BN of its
+ * input instead. He, Zhang, Ren, Sun, "Deep residual learning for image recognition", 2015; Xie
+ * et al., "Aggregated residual transformations for deep neural networks", 2016; Zagoruyko,
+ * Komodakis, "Wide residual networks", 2016. Names and initial values are torchvision's:
+ * convolutions normal with fan-out, BatchNorm weights 1, fc Linear's default.
  *
  * ResNet-50 is 57 blocks: 53 convolutions with their BatchNorm, ReLU, addition and second ReLU,
  * the mean, fc, the loss, and the max pool, which is not fused because its windows overlap. */
@@ -26,7 +26,7 @@ struct resnet {
     const char *name;
     int blocks[4];
     int expansion;     /* e: 1 for basic blocks, 4 for bottlenecks */
-    int groups, width; /* of the 3x3 in a bottleneck; channels of a group where w is 64 */
+    int groups, width; /* of the 3x3 in a bottleneck; channels per group for a width of 64 */
 };
 
 static const struct resnet resnets[] = {
@@ -36,7 +36,7 @@ static const struct resnet resnets[] = {
     {"resnext50_32x4d", {3, 4, 6, 3}, 4, 32, 4}, {"wide_resnet50_2", {3, 4, 6, 3}, 4, 1, 128},
 };
 
-/* conv and bn: names below prefix. */
+/* conv and bn: names, appended to prefix. */
 static ss_value conv_bn(struct ss_graph *g, ss_value x, const char *prefix, const char *conv,
                         const char *bn, int channels, int kernel, int stride, int groups)
 {

@@ -3,17 +3,17 @@
  *   (3,H,W) conv w0 | pool | conv w1 | pool | 2 convs w2 | pool | 2 convs w3 | pool | 2 convs w4 |
  *   pool | at most 7x7 | linear w5 | linear w5 | linear
  *
- * A convolution is 3x3 with bias, BatchNorm, ReLU; a pool is 2x2; ReLU and dropout follow the first
- * two linear layers. Simonyan, Zisserman, "Very deep convolutional networks for large-scale image
- * recognition", 2014, table 1, column A. Names and initial values are torchvision's.
+ * A convolution is 3x3 with bias, BatchNorm, ReLU; a pool is 2x2; ReLU and dropout follow the
+ * first two linear layers. Simonyan, Zisserman, "Very deep convolutional networks for large-scale
+ * image recognition", 2014, table 1, column A. Names and initial values are torchvision's.
  *
- * torchvision brings the last map to 7x7 whatever the image. Here maps of up to 7x7 stay as they
- * are, and multiples of 7 are averaged: the same for images of 224k x 224k; for smaller ones
- * torchvision repeats pixels, so that up to 49 weights multiply one number, and here classifier.0
- * is that much smaller.
+ * torchvision resizes the last feature map to 7x7 for any image size. Here maps of up to 7x7 are
+ * unchanged, and multiples of 7 are averaged: identical to torchvision for images of 224k x 224k.
+ * For smaller ones torchvision repeats pixels, so that up to 49 weights multiply one value; here
+ * classifier.0 is that much smaller.
  *
- * On a GPU the five pools are fused into the blocks before them. The ReLUs after linear layers are
- * tasks of their own. */
+ * On a GPU the five pools are fused into the preceding blocks. The ReLUs after linear layers are
+ * separate tasks. */
 #include "core/log.h"
 #include "core/options.h"
 #include "graphs/models.h"
@@ -22,7 +22,7 @@
 
 enum { POOL = -1, MAP = 7 };
 
-/* torchvision numbers the layers of a Sequential, also those without parameters. */
+/* torchvision numbers all layers of a Sequential, including those without parameters. */
 static ss_value conv_bn_relu(struct ss_graph *g, ss_value x, int number, int channels)
 {
     char name[SS_NAME_BYTES];
@@ -32,10 +32,10 @@ static ss_value conv_bn_relu(struct ss_graph *g, ss_value x, int number, int cha
     return ss_relu(g, ss_batchnorm2d(g, x, name));
 }
 
-/* x of at most 7x7; SS_ERR_SHAPE where no average of equal windows gives that. */
+/* Reduce x to at most 7x7. SS_ERR_SHAPE if no average of equal windows yields that. */
 static enum ss_status fit_map(struct ss_graph *g, ss_value *x)
 {
-    if (*x < 0) /* an earlier mistake, which the graph keeps */
+    if (*x < 0) /* an earlier error, stored in the graph */
         return SS_OK;
     const struct ss_value_info *v = ss_graph_value(g, *x);
     if (v->h <= MAP && v->w <= MAP)

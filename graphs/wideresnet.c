@@ -4,9 +4,9 @@
  *   (3,32,32) input_block (w0) | block1 block2 (w1) | 2x2 max pool | block3 block4 (w2) |
  *   2x2 max pool | block5 block6 (w3) | 7x7 average pool | fc
  *
- * A block is conv-BN-ReLU, dropout, conv-BN-ReLU, plus its input; the first block of a stage widens
- * and passes its input through a 1x1 convolution with bias. Nothing follows the addition. The
- * average pool reads the top-left 7x7 of the 8x8 map, and gives 1x1. Names are
+ * A block is conv-BN-ReLU, dropout, conv-BN-ReLU, plus its input. The first block of a stage
+ * increases the width and applies a 1x1 convolution with bias to its input. No activation follows
+ * the addition. The average pool reads the top-left 7x7 of the 8x8 map, and yields 1x1. Names are
  * the PyTorch model's. */
 #include "core/options.h"
 #include "graphs/models.h"

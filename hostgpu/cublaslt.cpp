@@ -1,12 +1,12 @@
-/* cublaslt.cpp: the cuBLASLt calls that products of matrices make, on the host emulation.
+/* cublaslt.cpp: the cuBLASLt calls used for matrix products, on the host emulation.
  *
- * A product is fp32 additions in order of k. Checked beyond what the library promises to check,
- * because a GPU would answer with wrong numbers: descriptors are alive, an algorithm is used for
- * the product, the alignments and the device that it was chosen for, all memory is device memory,
- * and D overlaps nothing that is read. An algorithm asks for a workspace where a GPU would split a
+ * A product is computed by fp32 additions in order of k. The checks are stricter than the
+ * library's, because a GPU would return wrong numbers: descriptors are alive; an algorithm is
+ * used only for the product, the alignments and the device that it was chosen for; all memory is
+ * device memory; D overlaps no input. An algorithm requests a workspace where a GPU would split a
  * long sum; it is overwritten before the product begins.
  *
- * SS_HOSTGPU_NO_BIAS_EPILOGUE=1 in the environment: no algorithm adds a bias. */
+ * If SS_HOSTGPU_NO_BIAS_EPILOGUE is set, no algorithm adds a bias. */
 #include "hostgpu/hostgpu.h"
 
 #include <algorithm>
@@ -49,7 +49,7 @@ struct preference {
     uint32_t alignment[4]; /* A, B, C, D */
 };
 
-/* What a cublasLtMatmulAlgo_t holds. */
+/* Content of a cublasLtMatmulAlgo_t. */
 struct algorithm {
     uint64_t magic, problem, workspace;
     uint32_t alignment[4];
@@ -58,7 +58,7 @@ struct algorithm {
 static_assert(sizeof(algorithm) <= sizeof(cublasLtMatmulAlgo_t), "algorithm is too large");
 const uint64_t MAGIC = 0x6c742d616c676fULL;
 
-/* Objects that were created and not destroyed. */
+/* Objects created and not yet destroyed. */
 std::mutex lock;
 std::set<const void *> alive;
 
@@ -73,7 +73,7 @@ template <typename T> T *check(const void *object, const char *what)
 {
     std::lock_guard<std::mutex> guard(lock);
     if (!alive.count(object))
-        hostgpu::die("cuBLASLt: %p is no %s, or a destroyed one", object, what);
+        hostgpu::die("cuBLASLt: %p is not a %s, or was destroyed", object, what);
     return static_cast<T *>(const_cast<void *>(object));
 }
 
@@ -132,7 +132,7 @@ void store(void *base, cudaDataType type, size_t i, float value)
         static_cast<float *>(base)[i] = value;
 }
 
-/* To the nearest number with 10 bits of fraction; NaN and infinity stay. */
+/* Rounds to the nearest number with 10 fraction bits. NaN and infinity are unchanged. */
 float round_tf32(float x)
 {
     uint32_t u;
@@ -149,7 +149,7 @@ struct product {
     uint64_t m, n, k;
 };
 
-/* Shapes fit, types are a row of the library's table. */
+/* Checks that the shapes fit and that the types are a row of the library's table. */
 cublasStatus_t make_product(const description &desc, const layout &a, const layout &b,
                             const layout &c, const layout &d, product *out)
 {
@@ -172,7 +172,7 @@ cublasStatus_t make_product(const description &desc, const layout &a, const layo
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* A number that differs where an algorithm may not be used; the bias pointer may change. */
+/* Hash of everything that an algorithm depends on. The bias pointer may change. */
 uint64_t signature(const product &p)
 {
     const uint64_t values[] = {static_cast<uint64_t>(p.desc.compute),
@@ -223,7 +223,7 @@ void check_apart(const char *name, const void *p, size_t bytes, const void *d, s
         hostgpu::die("cublasLtMatmul: D overlaps %s", name);
 }
 
-/* op(X) as fp32 (rows,cols), column-major and packed. */
+/* Returns op(X) as fp32 (rows,cols), column-major and packed. */
 std::vector<float> unpack(const void *data, const layout &l, bool transpose, bool tf32)
 {
     std::vector<float> out(l.rows * l.cols);

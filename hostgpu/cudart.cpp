@@ -1,5 +1,6 @@
-/* Devices, attributes and errors of the host emulation: the rest of the CUDA runtime. Streams and
- * events: streams.cpp; memory and copies: memory.cpp; kernels: device.cpp. */
+/* Devices, attributes and errors of the host emulation: the rest of the CUDA runtime. See
+ * streams.cpp for streams and events, memory.cpp for memory and copies, device.cpp for
+ * kernels. */
 #include "hostgpu/hostgpu.h"
 
 #include <algorithm>
@@ -25,7 +26,7 @@ thread_local int device_of_thread = 0;
 thread_local cudaError_t last_error = cudaSuccess;
 std::atomic<cudaError_t> stuck{cudaSuccess};
 
-/* What SS_HOSTGPU_REPORT tells. */
+/* For SS_HOSTGPU_REPORT. */
 std::atomic<unsigned> contexts; /* bit per device */
 std::atomic<int> resets;
 std::atomic<uint64_t> most_queued, most_given;
@@ -92,8 +93,8 @@ const struct error_text *find_error(cudaError_t error)
     return nullptr;
 }
 
-/* The devices that the process sees, by their number among all: CUDA_VISIBLE_DEVICES, read as CUDA
- * reads it. What is no device ends the list; one named twice leaves none. */
+/* Returns the numbers of the devices visible to the process, from CUDA_VISIBLE_DEVICES, parsed as
+ * CUDA does: an invalid entry ends the list, and a repeated one leaves no device. */
 std::vector<int> find_visible()
 {
     const int count = (int)hostgpu::environment("SS_HOSTGPU_DEVICES", 1, 0, 8);
@@ -119,11 +120,11 @@ std::vector<int> find_visible()
 
 const std::vector<int> &visible_devices()
 {
-    static const auto *visible = new std::vector<int>(find_visible()); /* report() is late */
+    static const auto *visible = new std::vector<int>(find_visible()); /* used at exit */
     return *visible;
 }
 
-/* One line for this process at the end of the file that SS_HOSTGPU_REPORT names. */
+/* Appends one line about this process to the file named by SS_HOSTGPU_REPORT. */
 __attribute__((destructor)) void report()
 {
     const char *file = getenv("SS_HOSTGPU_REPORT");
@@ -174,7 +175,7 @@ long environment(const char *name, long unset, long min, long max)
     errno = 0;
     const long value = strtol(text, &end, 10);
     if (errno || end == text || *end || value < min || value > max)
-        die("%s=%s: a number from %ld to %ld is wanted", name, text, min, max);
+        die("%s=%s: must be a number from %ld to %ld", name, text, min, max);
     return value;
 }
 
@@ -195,7 +196,7 @@ const described_gpu &described_device()
         for (const described_gpu &gpu : described_gpus)
             if (!key || strcmp(gpu.key, key) == 0)
                 return gpu;
-        die("SS_HOSTGPU_DEVICE=%s: h200, h100 or a100 is wanted", key);
+        die("SS_HOSTGPU_DEVICE=%s: must be h200, h100 or a100", key);
     }();
     return chosen;
 }
@@ -291,7 +292,7 @@ const char *cudaGetErrorName(cudaError_t error)
     return e ? e->name : "unrecognized error code";
 }
 
-/* As CUDART_VERSION; 0: there is none. */
+/* As CUDART_VERSION; 0: no driver. */
 static long driver_version()
 {
     return hostgpu::environment("SS_HOSTGPU_DRIVER", CUDART_VERSION, 0, 999999);
@@ -357,7 +358,7 @@ cudaError_t cudaDeviceReset(void)
     return cudaSuccess;
 }
 
-/* What programs ask for, as the described GPU answers. */
+/* Fills in the properties that programs query, as reported by the described GPU. */
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int device)
 {
     if (!is_device(device))
@@ -494,7 +495,7 @@ cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute, i
     return function ? cudaSuccess : hostgpu::set_last_error(cudaErrorInvalidValue);
 }
 
-/* As many as the threads allow: registers and shared memory are not known here. */
+/* Limited by the threads only: registers and shared memory are unknown here. */
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *function,
                                                           int threads, size_t)
 {

@@ -1,12 +1,13 @@
-/* cudnn.cpp: cuDNN on the host emulation is the real library, but for what needs a GPU.
+/* cudnn.cpp: the real cuDNN on the host emulation, except for what requires a GPU.
  *
- * Descriptors, heuristics, engines, workspaces and plans are the library's own. Where a call names a
- * handle, the library gets a described GPU instead (devices.h), for which it makes plans without
- * having one. Handles are ours, and so is the execution of a plan: what it computes is read from the
- * attributes that were set, of which a copy is kept beside each descriptor.
+ * Descriptors, heuristics, engines, workspaces and plans are the library's own. Where a call
+ * passes a handle, the library gets a described GPU instead (devices.h), for which it makes plans
+ * without having one. The emulation implements handles and the execution of plans. A plan's
+ * computation is read from the attributes that were set; a copy of them is stored for each
+ * descriptor.
  *
- * The numerical notes of a plan's engine decide what its results look like, so that an engine which
- * should not have been chosen gives results that show it. */
+ * The numerical notes of a plan's engine determine how its results are degraded, so that tests
+ * detect an engine that should not have been chosen. */
 #include "hostgpu/cudnn_internal.h"
 #include "hostgpu/devices.h"
 
@@ -41,7 +42,7 @@ template <typename F> F *find_real(const char *name, F *)
 }
 #define REAL(function) find_real(#function, function)
 
-/* What is alive: handles, and descriptors with the attributes that were set. */
+/* Live objects: handles, and descriptors with the attributes that were set. */
 std::mutex lock;
 std::set<const void *> handles;
 std::map<const void *, std::map<int, std::vector<char>>> descriptors;
@@ -50,7 +51,7 @@ cudnnContext *check_handle(cudnnHandle_t handle)
 {
     std::lock_guard<std::mutex> guard(lock);
     if (!handles.count(handle))
-        hostgpu::die("cuDNN: %p is no handle, or a destroyed one", static_cast<void *>(handle));
+        hostgpu::die("cuDNN: %p is not a handle, or was destroyed", static_cast<void *>(handle));
     return handle;
 }
 
@@ -58,7 +59,7 @@ void check(const void *d)
 {
     std::lock_guard<std::mutex> guard(lock);
     if (!descriptors.count(d))
-        hostgpu::die("cuDNN: %p is no backend descriptor, or a destroyed one", d);
+        hostgpu::die("cuDNN: %p is not a backend descriptor, or was destroyed", d);
 }
 
 size_t element_bytes(cudnnBackendAttributeType_t type)
@@ -86,7 +87,7 @@ void store(desc d, attribute name, cudnnBackendAttributeType_t type, int64_t n,
     descriptors[d][name].assign(bytes, bytes + static_cast<size_t>(n) * element_bytes(type));
 }
 
-/* All values of an attribute; none: it was not set. */
+/* Returns all values of an attribute; empty if it was not set. */
 template <typename T> std::vector<T> values(const void *d, attribute name)
 {
     check(d);
@@ -102,7 +103,7 @@ template <typename T> T value(const void *d, attribute name, size_t i = 0)
 {
     const std::vector<T> all = values<T>(d, name);
     if (i >= all.size())
-        hostgpu::die("cuDNN: attribute %d of %p was not set, which its execution needs", name, d);
+        hostgpu::die("cuDNN: attribute %d of %p is not set, but execution requires it", name, d);
     return all[i];
 }
 
@@ -111,7 +112,7 @@ const described_gpu &described()
     return hostgpu::described_device();
 }
 
-/* The library's description of the GPU. */
+/* Returns the library's description of the GPU. */
 desc device()
 {
     static const desc made = [] {
@@ -122,7 +123,7 @@ desc device()
                                            CUDNN_TYPE_CHAR, static_cast<int64_t>(strlen(json)),
                                            json) ||
             REAL(cudnnBackendFinalize)(d))
-            hostgpu::die("cuDNN %zu takes no description of a GPU in this form", cudnnGetVersion());
+            hostgpu::die("cuDNN %zu does not accept this description of a GPU", cudnnGetVersion());
         return d;
     }();
     return made;
@@ -140,7 +141,7 @@ desc engine_of(desc plan)
                        CUDNN_ATTR_ENGINECFG_ENGINE);
 }
 
-/* Is KIND, or KIND:ENGINE of the plan's engine, in the list SS_HOSTGPU_CUDNN_FAULT? */
+/* Returns whether SS_HOSTGPU_CUDNN_FAULT lists KIND, or KIND:ENGINE with the plan's engine. */
 bool fault(const char *kind, desc plan)
 {
     const char *list = getenv("SS_HOSTGPU_CUDNN_FAULT");
@@ -160,7 +161,7 @@ numbers numbers_of(desc engine, cudnnDataType_t type)
     if (REAL(cudnnBackendGetAttribute)(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
                                        CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT,
                                        &count, notes))
-        hostgpu::die("cuDNN: an engine that executes tells no numerical notes");
+        hostgpu::die("cuDNN: an executing engine reports no numerical notes");
     const bool fp32 = type == CUDNN_DATA_FLOAT;
     numbers worst = numbers::exact;
     for (int64_t i = 0; i < count; i++) {
@@ -180,7 +181,7 @@ numbers numbers_of(desc engine, cudnnDataType_t type)
             break;
         case CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP:
             break;
-        default: /* transforms of the inputs, kept in their type; what later versions add */
+        default: /* input transforms within their type; notes of later versions */
             of = fp32 ? numbers::exact : numbers::coarse;
         }
         worst = of > worst ? of : worst;
@@ -218,7 +219,7 @@ convolution convolution_of(desc x, desc w, desc y, desc conv)
                    s = values<int64_t>(tensor, CUDNN_ATTR_TENSOR_STRIDES);
         if (n.size() != 4 || s[1] != 1 || s[3] != n[1] || s[2] != n[3] * n[1] ||
             s[0] != n[2] * n[3] * n[1])
-            hostgpu::die("cuDNN: a tensor that is no packed NHWC one is not emulated");
+            hostgpu::die("cuDNN: only packed NHWC tensors are emulated");
     }
     const auto size = [](desc d, size_t i) {
         return static_cast<int>(value<int64_t>(d, CUDNN_ATTR_TENSOR_DIMENSIONS, i));
@@ -229,9 +230,9 @@ convolution convolution_of(desc x, desc w, desc y, desc conv)
     for (size_t i = 0; i < 2; i++)
         if (of(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, i) !=
             of(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, i))
-            hostgpu::die("cuDNN: paddings that differ are not emulated");
+            hostgpu::die("cuDNN: asymmetric padding is not emulated");
     if (size(x, 1) % size(w, 1) || size(y, 1) % (size(x, 1) / size(w, 1)))
-        hostgpu::die("cuDNN: channels that are no whole groups");
+        hostgpu::die("cuDNN: channels are not a multiple of the groups");
     return {size(x, 0),
             size(x, 1),
             size(x, 2),
@@ -251,7 +252,7 @@ convolution convolution_of(desc x, desc w, desc y, desc conv)
             value<cudnnDataType_t>(x, CUDNN_ATTR_TENSOR_DATA_TYPE)};
 }
 
-/* The caller's array that stands for a tensor. */
+/* Returns the caller's array for a tensor. */
 void *array_of(desc pack, desc tensor)
 {
     const auto id = value<int64_t>(tensor, CUDNN_ATTR_TENSOR_UNIQUE_ID);
@@ -261,7 +262,7 @@ void *array_of(desc pack, desc tensor)
             void *array = value<void *>(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, i);
             if (reinterpret_cast<intptr_t>(array) %
                 value<int64_t>(tensor, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT))
-                hostgpu::die("cuDNN: array %p is not aligned as its tensor says", array);
+                hostgpu::die("cuDNN: array %p does not have the alignment of its tensor", array);
             return array;
         }
     hostgpu::die("cuDNN: tensor %ld has no array in the variant pack", static_cast<long>(id));
@@ -288,7 +289,7 @@ cudaError_t execute(const cudnnContext *handle, desc plan, desc pack)
         array_of(pack, x), array_of(pack, w), array_of(pack, y), nullptr, 0, nullptr, nullptr};
     if (stats) {
         if (value<desc>(stats, CUDNN_ATTR_OPERATION_GENSTATS_XDESC) != y)
-            hostgpu::die("cuDNN: statistics of something else than a convolution's result");
+            hostgpu::die("cuDNN: statistics are emulated of a convolution's result only");
         all.sum = static_cast<float *>(
             array_of(pack, value<desc>(stats, CUDNN_ATTR_OPERATION_GENSTATS_SUMDESC)));
         all.squares = static_cast<float *>(
@@ -317,7 +318,7 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t *handle)
     return CUDNN_STATUS_SUCCESS;
 }
 
-/* The real one may wait for its stream. */
+/* The real call may wait for its stream. */
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle)
 {
     if (check_handle(handle)->stream)

@@ -1,8 +1,8 @@
 /* cudnn_conv.cpp: convolutions on the host.
  *
- * Tensors become fp32 with the innermost size padded by zeros to LANES, so that the inner loops run
- * over whole vectors. Forward and backward data are one walk: each output pixel gathers products of
- * channels from the input pixels that its kernel's taps meet. */
+ * Tensors are converted to fp32, with the innermost size zero-padded to a multiple of LANES, so
+ * that the inner loops process whole vectors. Forward and backward data use the same loop: each
+ * output pixel gathers products of channels from the input pixels under its kernel taps. */
 #include "hostgpu/cudnn_internal.h"
 
 #include <atomic>
@@ -20,9 +20,9 @@ namespace
 {
 
 const int LANES = 16;
-/* So many sums are made at once: each of them is a chain of additions, of which a processor can have several under way. */
+/* Independent sums per loop: each is a chain of additions, and a processor overlaps several. */
 const int SUMS = 4;
-/* The same bits on all processors: avx2 has wider vectors, and no fused products. */
+/* Bit-identical on all processors: avx2 has wider vectors, but no fused multiply-add. */
 #define WIDE __attribute__((target_clones("avx2", "default")))
 typedef float vec __attribute__((vector_size(LANES * sizeof(float))));
 
@@ -58,7 +58,8 @@ void store(void *base, cudnnDataType_t type, size_t i, float value)
         static_cast<float *>(base)[i] = value;
 }
 
-/* To the nearest number with so many bits of fraction, ties to even; NaN and infinity stay. */
+/* Rounds to the nearest number with `bits` fraction bits, ties to even. NaN and infinity are
+ * unchanged. */
 float round_fraction(float x, int bits)
 {
     uint32_t u;
@@ -84,7 +85,7 @@ float rounded(float x, numbers how)
     }
 }
 
-/* (rows, channels) as fp32 (rows, padded channels and so many more). */
+/* Converts (rows, channels) to fp32 (rows, padded channels + more). */
 std::vector<float> unpack(const void *data, cudnnDataType_t type, size_t rows, int channels,
                           numbers how, size_t more = 0)
 {
@@ -96,13 +97,13 @@ std::vector<float> unpack(const void *data, cudnnDataType_t type, size_t rows, i
     return out;
 }
 
-/* An image side of a convolution. */
+/* One image of a convolution, input or output. */
 struct side {
     int h, w, channels;
 };
 
-/* Where tap (i,j) of output pixel (a,b) meets the input; forward and backward data differ in that
- * alone. */
+/* Computes where tap (i,j) of output pixel (a,b) reads the input; false: nowhere. Forward and
+ * backward data differ only in this. */
 bool meets(const convolution &c, pass pass, int a, int b, int i, int j, int *row, int *column)
 {
     i *= c.dilation_h;
@@ -119,7 +120,7 @@ bool meets(const convolution &c, pass pass, int a, int b, int i, int j, int *row
            *column < c.q;
 }
 
-/* LANES output channels from `first` on; they are made of the input channels [begin, end), those of
+/* LANES output channels from `first`. They depend on the input channels [begin, end), those of
  * their groups. */
 struct strip {
     size_t first, begin, end;
@@ -133,8 +134,8 @@ strip strip_of(const convolution &c, int in, int out, size_t first)
     return {first, first / outputs * inputs, (last / outputs + 1) * inputs};
 }
 
-/* A strip's weight as (taps, inputs, LANES), zero between groups. Forward in = C, out = K; backward
- * data the other way round. */
+/* Returns the weight of a strip as (taps, inputs, LANES), zero between groups. Forward: in = C,
+ * out = K; backward data: the reverse. */
 std::vector<float> turn_weight(const convolution &c, pass pass, const strip &s, const void *w,
                                numbers how)
 {
@@ -154,8 +155,8 @@ std::vector<float> turn_weight(const convolution &c, pass pass, const strip &s, 
     return out;
 }
 
-/* A strip of `n` output pixels of a row, from (a,b) on: the sums over taps and input channels. Outputs are
- * `width` apart. */
+/* Computes a strip of `n` output pixels of a row, from (a,b): the sums over taps and input
+ * channels. Outputs are `width` apart. */
 WIDE void gather_pixels(const convolution &c, pass pass, const side &in, const strip &s, int a,
                         int b, int n, const float *image, const float *weight, float *out,
                         size_t width)
@@ -186,7 +187,7 @@ WIDE void gather_pixels(const convolution &c, pass pass, const side &in, const s
         memcpy(out + static_cast<size_t>(m) * width, &sum[m], sizeof sum[m]);
 }
 
-/* The result as fp32 (rows, padded channels). */
+/* Returns the result as fp32 (rows, padded channels). */
 std::vector<float> gather(const convolution &c, pass pass, numbers how, const void *input,
                           const void *weight)
 {
@@ -215,8 +216,9 @@ std::vector<float> gather(const convolution &c, pass pass, numbers how, const vo
     return result;
 }
 
-/* dweight of one tap and `n` output channels from k on, whose group's input channels begin at `first`: the
- * sums over all pixels. Rows of x have LANES numbers to spare at their end. Outputs are `apart`. */
+/* Computes dweight of one tap and `n` output channels from k, whose group's input channels begin
+ * at `first`: the sums over all pixels. Rows of x have LANES spare numbers at their end. Outputs
+ * are `apart` apart. */
 WIDE void reduce_tap(const convolution &c, int i, int j, size_t k, size_t n, size_t first,
                      const std::vector<float> &x, const std::vector<float> &dy, float *out,
                      size_t apart)
@@ -251,7 +253,7 @@ WIDE void reduce_tap(const convolution &c, int i, int j, size_t k, size_t n, siz
     }
 }
 
-/* dweight as fp32 (K * taps, padded C / groups). */
+/* Returns dweight as fp32 (K * taps, padded C / groups). */
 std::vector<float> reduce(const convolution &c, numbers how, const void *x, const void *dy)
 {
     const std::vector<float> a = unpack(
@@ -273,7 +275,7 @@ std::vector<float> reduce(const convolution &c, numbers how, const void *x, cons
     return result;
 }
 
-/* A factor that differs from run to run by more than any tolerance. */
+/* A factor that differs between runs by more than any tolerance. */
 float disorder(numbers how)
 {
     static std::atomic<unsigned> runs{0};

@@ -1,5 +1,5 @@
-/* Inside of the emulated cuDNN: what it computes, a 2-D convolution of NHWC tensors (cudnn_conv.cpp),
- * for the plans of the real library that cudnn.cpp executes. */
+/* Internals of the emulated cuDNN: 2-D convolutions of NHWC tensors (cudnn_conv.cpp), executed
+ * for plans of the real library (cudnn.cpp). */
 #ifndef HOSTGPU_CUDNN_INTERNAL_H
 #define HOSTGPU_CUDNN_INTERNAL_H
 
@@ -19,13 +19,13 @@ namespace dnn
 
 enum class pass { forward, backward_data, backward_filter };
 
-/* What engines do to numbers, worse than on a GPU, so that tests notice the wrong choice. */
+/* Numerical behavior of engines, worse than on a GPU, so that tests detect the wrong choice. */
 enum class numbers {
     exact,     /* products exact, sums in fp32 */
     tf32,      /* inputs rounded to 10 bits of fraction */
     half,      /* inputs rounded to fp16 */
     coarse,    /* inputs rounded to 4 bits of fraction */
-    unordered, /* each run gives another result */
+    unordered, /* each run gives a different result */
 };
 
 /* x (N,H,W,C), w (K,kh,kw,C / groups), y (N,P,Q,K) */
@@ -36,14 +36,14 @@ struct convolution {
 };
 
 struct operands {
-    const void *x, *w, *y; /* of which the pass writes one */
+    const void *x, *w, *y; /* the pass writes one of them */
     void *workspace;
     size_t workspace_bytes;
-    float *sum, *squares; /* (K): of y, as it is stored, and of its squares; null: not wanted */
+    float *sum, *squares; /* (K): sums of y as stored, and of its squares; null: not requested */
 };
 
-/* result = alpha * convolution + beta * result, on the handle's stream. Wrong memory ends the
- * process. As hostgpu::enqueue. */
+/* Computes result = alpha * convolution + beta * result on the handle's stream. Invalid memory
+ * ends the process. Returns as hostgpu::enqueue. */
 cudaError_t run(const cudnnContext *handle, const convolution &c, pass pass, numbers numbers,
                 float alpha, float beta, const operands &o);
 

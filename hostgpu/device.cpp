@@ -1,11 +1,11 @@
 /* Kernels on the host: threads of a block as fibres, barriers, warp operations.
  *
- * A fibre is not one CUDA thread but a stack on which threads run: it takes the next thread of the
- * block that has not started, runs it to its end, and takes another. Only a thread that must wait
- * (a barrier, a warp operation) keeps its fibre, and the next fibre goes on taking threads. So a
- * kernel without barriers runs as a loop on one stack.
+ * A fibre is not one CUDA thread but a stack on which threads run: it takes the next unstarted
+ * thread of the block, runs it to its end, and takes another. Only a thread that must wait (at a
+ * barrier or a warp operation) holds its fibre; the next fibre then continues with the remaining
+ * threads. So a kernel without barriers runs as a loop on one stack.
  *
- * All fibres of a block run in the thread of their stream; none ever moves to another. */
+ * All fibres of a block run in the thread of their stream and never migrate. */
 #include "hostgpu/device.h"
 #include "hostgpu/hostgpu.h"
 
@@ -37,7 +37,7 @@
 
 __thread struct hostgpu::place hostgpu::here;
 
-/* Save the callee's registers and the stack pointer to *save, go on at `load`. */
+/* Saves the callee-saved registers and the stack pointer to *save, and resumes at `load`. */
 #ifndef HOSTGPU_UCONTEXT
 extern "C" void hostgpu_switch(void **save, void *load);
 #    if defined(__x86_64__)
@@ -115,7 +115,7 @@ constexpr size_t STACK_BYTES = 256 << 10;
 constexpr size_t STACK_BYTES = 64 << 10;
 #endif
 
-/* A stack, or the stream's own (then `memory` is NULL). */
+/* A stack, or the stream's own stack (`memory` is NULL). */
 struct fibre {
     void *memory = nullptr;
     size_t memory_bytes = 0;
@@ -124,7 +124,7 @@ struct fibre {
 #else
     void *sp = nullptr;
 #endif
-    unsigned thread = 0; /* that it runs */
+    unsigned thread = 0; /* the thread that it runs */
     struct fibre *next = nullptr;
 #ifdef HOSTGPU_ASAN
     const void *bottom = nullptr;
@@ -177,7 +177,7 @@ struct fibre_list {
     }
 };
 
-/* Where threads meet: a block's barrier, or a warp's exchange. `count` of them have arrived. */
+/* A synchronization point: a block's barrier or a warp's exchange. `count` threads have arrived. */
 struct meeting {
     struct fibre_list waiting;
     unsigned count = 0;
@@ -187,11 +187,11 @@ struct meeting {
 
 struct warp {
     struct meeting meeting;
-    /* By generation: a lane may be one exchange ahead of lanes that have yet to read. */
+    /* By generation: a lane may be one exchange ahead of lanes that have not read yet. */
     uint64_t values[2][32];
 };
 
-/* Runs grids; one per stream's thread. */
+/* Runs grids; one runner per stream thread. */
 class runner
 {
   public:
@@ -230,7 +230,7 @@ void fibre_entry()
     the_runner->fibre_main();
 }
 
-/* Map a stack with an inaccessible page below it, and prepare it so that the first switch to it
+/* Maps a stack with an inaccessible page below it, and prepares it so that the first switch to it
  * enters fibre_entry. */
 struct fibre *runner::new_fibre()
 {
@@ -244,7 +244,7 @@ struct fibre *runner::new_fibre()
     f->memory = m;
     f->memory_bytes = page + STACK_BYTES;
     char *bottom = (char *)m + page;
-    /* Tops of stacks at the same place of a page would share few cache lines. */
+    /* Stack tops at the same offset in a page would compete for the same cache sets. */
     const size_t bytes = STACK_BYTES - fibres_.size() * 320 % page;
 #ifdef HOSTGPU_ASAN
     f->bottom = bottom;
@@ -258,7 +258,7 @@ struct fibre *runner::new_fibre()
     makecontext(&f->context, fibre_entry, 0);
 #elif defined(__x86_64__)
     void **top = (void **)(bottom + bytes);
-    top[-2] = (void *)fibre_entry; /* top[-1] is its return address: none; six registers below */
+    top[-2] = (void *)fibre_entry; /* top[-1]: no return address; six registers below */
     f->sp = top - 8;
 #else
     void **top = (void **)(bottom + bytes) - 20;
@@ -288,7 +288,7 @@ void runner::switch_to(struct fibre *f)
     here.thread.x = me->thread;
 }
 
-/* Threads that may go on come first, so that few stacks are in use at a time. */
+/* Runnable threads come first, so that few stacks are in use at a time. */
 struct fibre *runner::next_fibre()
 {
     struct fibre *f = ready_.pop();
@@ -330,7 +330,7 @@ std::string runner::where() const
     return text;
 }
 
-/* Nobody can go on: say who waits where. */
+/* No thread can continue: reports where threads wait. */
 void runner::deadlock() const
 {
     std::string text = where() + ": " + std::to_string(returned_) + " of " +
@@ -353,7 +353,7 @@ void runner::deadlock() const
     die("%s", text.c_str());
 }
 
-/* Meet: the last of `expected` threads goes on at once and makes the others ready. */
+/* Waits for `expected` threads. The last one continues immediately and makes the others ready. */
 void runner::arrive(struct meeting *m, unsigned expected, const struct site &site)
 {
     if (m->count == 0)
@@ -380,7 +380,7 @@ int runner::barrier(bool predicate, const struct site &site)
     const unsigned g = barrier_.generation & 1;
     predicates_[g] += predicate;
     if (barrier_.count + 1 == threads_)
-        predicates_[!g] = 0; /* all have read the one before */
+        predicates_[!g] = 0; /* all have read the previous one */
     arrive(&barrier_, threads_, site);
     return predicates_[g];
 }
@@ -403,7 +403,7 @@ void runner::run_block()
     switch_to(next_fibre());
 }
 
-/* order: bit 0: blocks go downwards, bit 1: threads do. */
+/* order: bit 0: blocks in descending order, bit 1: threads. */
 void runner::run(const char *name, const dim3 &grid, unsigned threads,
                  const std::function<void()> &body, unsigned order)
 {
@@ -423,7 +423,7 @@ void runner::run(const char *name, const dim3 &grid, unsigned threads,
     }
 }
 
-/* A launch's orders by chance: bits of a mixed counter. */
+/* Draws the pseudo-random order of a launch: bits of a mixed counter. */
 unsigned next_order()
 {
     static const uint64_t seed = [] {
@@ -456,7 +456,7 @@ const uint64_t *exchange(unsigned mask, uint64_t value, struct site site)
     return this_runner(site)->exchange(mask, value, site);
 }
 
-/* While the file that SS_HOSTGPU_STALL names is there, no kernel begins: a GPU that is stuck. */
+/* Blocks kernels while the file named by SS_HOSTGPU_STALL exists: emulates a stuck GPU. */
 static void stall()
 {
     static const char *file = getenv("SS_HOSTGPU_STALL");
@@ -465,7 +465,7 @@ static void stall()
         nanosleep(&t, nullptr);
 }
 
-/* Whether this launch is the one that SS_HOSTGPU_FAULT names: it faults when its turn comes. */
+/* Returns whether this launch is selected by SS_HOSTGPU_FAULT; it faults when it runs. */
 static bool shall_fault()
 {
     static const long which = environment("SS_HOSTGPU_FAULT", 0, 1, 1L << 30);

@@ -1,10 +1,10 @@
-/* CUDA C++ for a plain C++ compiler: what kernels may use (src/kernels/cuda/launch.cuh), run by the
- * host emulation.
+/* CUDA C++ for a plain C++ compiler: the features that kernels may use
+ * (src/kernels/cuda/launch.cuh), run by the host emulation.
  *
- * Each thread of a block is a fibre (device.cpp); a block runs on the thread of its stream, blocks
- * one after another. Whether blocks and threads go upwards or downwards changes by chance from
- * launch to launch, so that a missing barrier or an order that nothing promises shows. Warps are
- * complete: every shuffle and vote wants all 32 lanes. */
+ * Each thread of a block is a fibre (device.cpp). A block runs on the thread of its stream,
+ * blocks one after another. The order of blocks and of threads, ascending or descending, is
+ * pseudo-random per launch, which exposes a missing barrier or reliance on an unspecified order.
+ * Warps are complete: every shuffle and vote requires all 32 lanes. */
 #ifndef HOSTGPU_DEVICE_H
 #define HOSTGPU_DEVICE_H
 
@@ -23,21 +23,21 @@ namespace hostgpu
 struct place {
     uint3 thread, block, block_size, grid_size;
 };
-/* Of the fibre that runs. __thread: no wrapper function at each use. */
+/* Position of the running fibre. __thread: no wrapper function at each use. */
 extern __thread struct place here;
 
-/* Where a barrier or a warp operation stands in the source. */
+/* Source location of a barrier or a warp operation. */
 struct site {
     const char *what, *file;
     int line;
 };
 
-/* Wait for all threads of the block; returns how many of them gave a nonzero predicate. */
+/* Waits for all threads of the block; returns how many passed a nonzero predicate. */
 int barrier(bool predicate, struct site site);
-/* Give a value to the other lanes; returns the values of all 32. */
+/* Passes a value to the other lanes; returns the values of all 32. */
 const uint64_t *exchange(unsigned mask, uint64_t value, struct site site);
 
-/* Run thread() for each thread of the grid, on the stream. `name` is a string literal. */
+/* Runs thread() for each thread of the grid, on the stream. `name` is a string literal. */
 void launch_grid(const char *name, dim3 grid, dim3 block, cudaStream_t stream,
                  std::function<void()> thread);
 
@@ -45,7 +45,7 @@ template <typename... P, typename... A>
 void launch(const char *name, void (*kernel)(P...), dim3 grid, dim3 block, cudaStream_t stream,
             A &&...args)
 {
-    static_assert(sizeof...(P) == sizeof...(A), "a kernel wants as many arguments as parameters");
+    static_assert(sizeof...(P) == sizeof...(A), "wrong number of kernel arguments");
     static_assert(((std::is_trivially_copyable_v<P> && !std::is_reference_v<P>)&&...),
                   "arguments of kernels are copied bytewise");
     static_assert((sizeof(P) + ... + 0) <= 4096, "CUDA passes 4096 bytes of arguments");
@@ -66,7 +66,7 @@ template <typename T> T from_bits(uint64_t bits)
     memcpy(&v, &bits, sizeof v);
     return v;
 }
-/* The value of lane `from`, or one's own where that lane is outside of one's group. */
+/* Returns the value of lane `from`, or the lane's own value if `from` is outside its group. */
 template <typename T>
 T shuffle(unsigned mask, T v, bool inside, unsigned from, const struct site &site)
 {
@@ -99,7 +99,7 @@ inline unsigned vote(unsigned mask, bool predicate, const struct site &site)
 #define SS_LAUNCH(kernel, grid, block, stream, ...)                                                \
     ::hostgpu::launch(#kernel, kernel, dim3(grid), dim3(block), (stream)__VA_OPT__(, ) __VA_ARGS__)
 
-/* The caller's line is a default argument, so that messages can tell it. */
+/* The caller's line is a default argument, for messages. */
 #define HOSTGPU_SITE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 #define HOSTGPU_HERE (::hostgpu::site{__func__, file, line})
 
@@ -165,7 +165,7 @@ inline int __all_sync(unsigned mask, int predicate, HOSTGPU_SITE)
 #undef HOSTGPU_SITE
 #undef HOSTGPU_HERE
 
-/* Atomics: integers only, as kernels must not depend on the order of floating-point sums. */
+/* Atomics: integers only, because kernels must not depend on the order of floating-point sums. */
 #define HOSTGPU_ATOMICS(T)                                                                         \
     inline T atomicAdd(T *p, T v)                                                                  \
     {                                                                                              \
@@ -242,7 +242,7 @@ template <typename T> void __stcs(T *p, T v)
     *p = v;
 }
 
-/* Arithmetic. The fast forms of CUDA are a few ulp less exact than these. */
+/* Arithmetic. CUDA's fast versions are a few ulp less accurate than these. */
 inline unsigned __float_as_uint(float v)
 {
     return hostgpu::from_bits<unsigned>(hostgpu::to_bits(v));

@@ -1,19 +1,19 @@
-/* GPUs that can be described to cuDNN, which then makes plans for them without one (9.8 and later):
- * of the emulated GPU and of the tests of the real library. C and C++. */
+/* GPUs that can be described to cuDNN, which then makes plans for them without one (9.8 or
+ * later). Used by the emulated GPU and by the tests of the real library. C and C++. */
 #ifndef HOSTGPU_DEVICES_H
 #define HOSTGPU_DEVICES_H
 
 #include <stddef.h>
 
 struct described_gpu {
-    const char *key; /* of SS_HOSTGPU_DEVICE */
+    const char *key; /* value of SS_HOSTGPU_DEVICE */
     int capability;  /* 90 for compute capability 9.0 */
     int sms, shared_optin, l2_bytes;
-    const char *json; /* of CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION */
+    const char *json; /* value of CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION */
 };
 
-/* shared: bytes a block may ask for. Memory in bytes, clocks in kHz. As NVIDIA's data sheets and
- * cudaGetDeviceProperties have them. */
+/* shared: maximum bytes per block. Memory in bytes, clocks in kHz. Values from NVIDIA's data
+ * sheets and cudaGetDeviceProperties. */
 #define DESCRIBED_GPU(key, name, sm, sms, shared, l2, memory, clock, memory_clock)                 \
     {                                                                                              \
         key, sm, sms, shared, l2,                                                                  \

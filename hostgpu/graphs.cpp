@@ -1,10 +1,10 @@
 /* Captures and graphs of the host emulation.
  *
- * What is enqueued on a stream that captures becomes a node. A graph is a list of nodes, in the order
- * in which they were captured; each launch is one item of a stream, which runs them one behind the
- * other. What CUDA refuses while a stream captures is refused here with its error, and the capture is
- * invalid from then on, until it is ended. A capture is one stream: where CUDA would let another
- * join, the process ends. */
+ * Work enqueued on a capturing stream becomes a node. A graph is a list of nodes in capture
+ * order; each launch is one stream item, which runs the nodes one after another. Calls that CUDA
+ * refuses during capture are refused with CUDA's error, and the capture is invalid until it is
+ * ended. A capture consists of one stream: where CUDA would let another one join, the process
+ * ends. */
 #include "hostgpu/streams_internal.h"
 
 using namespace hostgpu::streams;
@@ -17,7 +17,7 @@ struct CUgraph_st {
 
 struct CUgraphExec_st {
     nodes_ptr nodes;
-    struct point last; /* launch: the next waits for it, on whatever stream */
+    struct point last; /* the next launch waits for it, on any stream */
 };
 
 namespace
@@ -37,7 +37,7 @@ CUgraphExec_st *check(cudaGraphExec_t exec)
     return exec;
 }
 
-/* Makes the captures invalid that `conflicts` says; then `error`. */
+/* Invalidates the captures selected by `conflicts`. Returns `error` if there are any. */
 template <typename F> cudaError_t spoil_all(F conflicts, cudaError_t error)
 {
     cudaError_t result = cudaSuccess;
@@ -49,7 +49,7 @@ template <typename F> cudaError_t spoil_all(F conflicts, cudaError_t error)
     return result;
 }
 
-/* The default stream would have to wait for each blocking one. */
+/* The default stream would have to wait for each blocking stream. */
 cudaError_t refuse_legacy(const CUstream_st &s)
 {
     if (!s.legacy)
@@ -58,8 +58,8 @@ cudaError_t refuse_legacy(const CUstream_st &s)
                      cudaErrorStreamCaptureImplicit);
 }
 
-/* The calling thread is in the middle of a capture. Other threads' are none of its business, whatever
- * their mode. */
+/* Invalidates captures of the calling thread; those of other threads are unaffected, in every
+ * mode. */
 cudaError_t refuse_unsafe()
 {
     return spoil_all(
@@ -70,7 +70,8 @@ cudaError_t refuse_unsafe()
         cudaErrorStreamCaptureUnsupported);
 }
 
-/* Of a stream in a capture, or an event: error, unless a former one came before. */
+/* Invalidates a capture. Returns `error`, or cudaErrorStreamCaptureInvalidated if it was already
+ * invalid. */
 cudaError_t spoil(struct capture &c, cudaError_t error)
 {
     if (c.invalid)
@@ -207,7 +208,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureSta
         return hostgpu::set_last_error(cudaErrorInvalidValue);
     std::lock_guard<std::mutex> lock(all().mutex);
     const std::shared_ptr<CUstream_st> s = find(stream);
-    for (const auto &e : all().streams) /* alone of all calls this one spoils nothing */
+    for (const auto &e : all().streams) /* the only call that invalidates no capture */
         if (s->legacy && e.second->capture && e.second->blocking && e.second->device == s->device)
             return hostgpu::set_last_error(cudaErrorStreamCaptureImplicit);
     *status = !s->capture           ? cudaStreamCaptureStatusNone
@@ -241,7 +242,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsign
     return cudaSuccess;
 }
 
-/* The device is the host: there is nothing to move. */
+/* The device is the host: nothing to move. */
 cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream)
 {
     HOSTGPU_BEGIN();
@@ -259,7 +260,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream)
     const cudaError_t error = refuse_work(*s);
     if (error != cudaSuccess)
         return hostgpu::set_last_error(error);
-    const nodes_ptr nodes = exec->nodes; /* the item's own: the graph may be gone when it runs */
+    const nodes_ptr nodes = exec->nodes; /* outlives the graph until the item runs */
     if (s->capture) {
         s->capture->nodes.insert(s->capture->nodes.end(), nodes->begin(), nodes->end());
         return cudaSuccess;

@@ -1,11 +1,10 @@
-/* Inside of the host emulation: what its parts offer to each other, to cudnn.cpp and to
- * cublaslt.cpp.
+/* Internal interface of the host emulation, also used by cudnn.cpp and cublaslt.cpp.
  *
- * A stream is a thread with a queue. Whatever a library call promises to do "on a stream" is one
- * function, handed to hostgpu::enqueue; it runs on the stream's thread after all that was enqueued
- * there before. It may read and write any memory that the call named, and must not call the CUDA
- * runtime. Capture arguments by value: the call returns long before, and in a graph the function runs
- * many times. */
+ * A stream is a thread with a queue. Work that a library call does "on a stream" is one function
+ * passed to hostgpu::enqueue; it runs on the stream's thread after all work enqueued there
+ * before. It may access any memory that the call was given, and must not call the CUDA runtime.
+ * Capture arguments by value: the call returns before the function runs, and in a graph the
+ * function runs many times. */
 #ifndef HOSTGPU_H
 #define HOSTGPU_H
 
@@ -19,107 +18,113 @@
 namespace hostgpu
 {
 
-/* Run `work` on `stream` (0: the legacy default stream). `what` names it in messages and must
- * outlive the process (a string literal). An unknown or destroyed stream ends the process. While the
- * stream captures, the work is recorded instead, and runs each time that the graph is launched.
- * Returns, and remembers, why a capture refuses it. */
+/* Runs `work` on `stream` (0: the legacy default stream). `what` names it in messages and must
+ * have static lifetime (a string literal). An unknown or destroyed stream ends the process. If
+ * the stream captures, the work is recorded instead and runs at each launch of the graph. Returns
+ * cudaSuccess, or the error with which a capture refuses the work, which also becomes the
+ * thread's last error. */
 cudaError_t enqueue(cudaStream_t stream, const char *what, std::function<void()> work);
 
-/* The same for what computes, which a device with timed emulation leaves out. */
+/* As enqueue, for computation: skipped by a device with timed emulation. */
 cudaError_t enqueue_work(cudaStream_t stream, const char *what, std::function<void()> work);
 
-/* And for a kernel, which is told what was drawn for this run when it, or its graph, was launched. */
+/* As enqueue, for a kernel, which gets the values drawn when it, or its graph, was launched. */
 struct draw {
-    unsigned order; /* bit 0: blocks go downwards, bit 1: threads do */
-    bool faults;    /* SS_HOSTGPU_FAULT means this one */
+    unsigned order; /* bit 0: blocks in descending order, bit 1: threads */
+    bool faults;    /* selected by SS_HOSTGPU_FAULT */
 };
 struct draw draw_kernel();
 cudaError_t enqueue_kernel(cudaStream_t stream, const char *what,
                            std::function<void(struct draw)> work);
 
-/* Does the stream capture, validly or not? */
+/* Returns whether the stream captures, validly or not. */
 bool captures(cudaStream_t stream);
-/* Before a call that a capture of the calling thread forbids: allocation, and what waits for a device
- * or asks it. Before one that a capture on any of the device's streams forbids. Both return why not,
- * and remember it; the capture is invalid then. */
+/* Call unsafe_call() before a call that a capture of the calling thread forbids: allocation,
+ * waiting for a device, querying it. Call whole_device_call() before a call that a capture on any
+ * stream of the device forbids. Both return the error, set it as the thread's last error, and
+ * invalidate the capture. */
 cudaError_t unsafe_call();
 cudaError_t whole_device_call(int device);
 
-/* Timed emulation: a device with timed emulation computes nothing. What it was told to spend, and sums, take
- * their time; all else that it does takes none, by a clock of the device's own: work begins when what
- * it waits for has ended by that clock, and no sooner than it was enqueued, however late the host's
- * threads wake up. From the first time that is spent on, large sums move nothing either. */
+/* Timed emulation: a device with timed emulation computes nothing. Times passed to hostgpu_spend,
+ * and collectives, take their time on the device clock; all other work takes none. By this clock,
+ * work begins when its dependencies have ended and not before it was enqueued, independent of
+ * delays of host threads. After the first hostgpu_spend, large collectives move no data
+ * either. */
 extern "C" void
-hostgpu_emulate_time(void); /* before any memory is given out; later: sums are real again */
-extern "C" void hostgpu_spend(cudaStream_t stream, double seconds); /* of the device, see time_scale */
+hostgpu_emulate_time(void); /* call before allocating; calling it again re-enables collectives */
+extern "C" void hostgpu_spend(cudaStream_t stream, double seconds); /* see time_scale */
 bool emulates_time();
-bool spends(); /* has time been spent? */
-double time_scale();                 /* SS_HOSTGPU_TIME_SCALE: seconds of the host for one of the device */
-uint64_t host_ns_of(double seconds); /* of the device */
-/* SS_HOSTGPU_NCCL_LINK: what these bytes take between two devices. */
+bool spends();                       /* was hostgpu_spend called? */
+double time_scale();                 /* SS_HOSTGPU_TIME_SCALE: host seconds per device second */
+uint64_t host_ns_of(double seconds); /* seconds: of the device */
+/* SS_HOSTGPU_NCCL_LINK: seconds to transfer these bytes between two devices. */
 double link_seconds(double bytes);
-/* SS_HOSTGPU_HOST_LINK: between a device and the host. */
+/* SS_HOSTGPU_HOST_LINK: the same between a device and the host. */
 double host_link_seconds(double bytes);
-/* On a stream's thread: do the work, which takes at least so long, in timed emulation exactly that by the
- * device's clock. */
+/* On a stream's thread: does the work, taking at least this time; in timed emulation exactly this
+ * time on the device clock. */
 void take(double seconds, const std::function<void()> &work);
-/* Of what runs on this thread's stream: when it began by the device's clock, CLOCK_MONOTONIC in ns; it
- * ends at `end`. */
+/* For the running item of this thread's stream, on the device clock (CLOCK_MONOTONIC in ns):
+ * returns when it began; sets when it ends. */
 uint64_t begun_at();
 void ends_at(uint64_t end);
-/* For SS_HOSTGPU_REPORT: how long after its time by the device's clock an item has begun at most. */
+/* For SS_HOSTGPU_REPORT: the longest delay of an item's start behind the device clock. */
 uint64_t most_ns_behind();
 
-/* How much the calling thread has enqueued so far, kernels and what libraries and copies do on a
- * stream; for tests that count launches. */
+/* Returns how many items the calling thread has enqueued so far: kernels, library calls and
+ * copies. For tests that count launches. */
 extern "C" unsigned long hostgpu_enqueued(void);
 
-/* Block until the stream, or all streams of a device, are done with what was enqueued so far. */
+/* Blocks until the stream, or all streams of a device, have completed all work enqueued so far. */
 void wait_stream(cudaStream_t stream);
 void wait_device(int device);
 
-/* Does [p, p + bytes) lie inside one allocation of device memory? Also true for 0 bytes at any p.
- * Libraries check the pointers they get with it when they are called. */
+/* Returns whether [p, p + bytes) is inside one allocation of device memory; true for 0 bytes at
+ * any p. Libraries check the pointers passed to them with it. */
 bool is_device_memory(const void *p, size_t bytes);
 
-/* The calling thread's current device; the device of a stream. */
+/* The calling thread's current device. */
 int current_device();
-/* As it was before a library's own cudaSetDevice: makes no context. */
+/* Restores the current device after a library's own cudaSetDevice. Creates no context. */
 void restore_device(int device);
 int device_count();
-/* What all devices are: SS_HOSTGPU_DEVICE. */
+/* The type of all devices: SS_HOSTGPU_DEVICE. */
 const described_gpu &described_device();
-/* Bytes of memory of each device. */
+/* Memory of each device in bytes. */
 size_t memory_limit();
 int stream_device(cudaStream_t stream);
 
-/* Give back all memory, and forget all streams, of a device: cudaDeviceReset. */
+/* For cudaDeviceReset: frees all memory, and releases all streams, of a device. */
 void reset_memory(int device);
 void reset_streams(int device);
 
-/* An environment variable that is a number, within limits; anything else ends the process. */
+/* Returns the numeric value of an environment variable. An invalid or out-of-range value ends the
+ * process. */
 long environment(const char *name, long unset, long min, long max);
 
-/* Remember an error for cudaGetLastError of this thread, and return it. */
+/* Sets the last error of this thread (cudaGetLastError) and returns it. */
 cudaError_t set_last_error(cudaError_t error);
 
-/* The first words of every call that needs a context: the thread's current device gets one, as in
- * CUDA, whoever's device it is. Returns what the process is stuck with since a kernel faulted;
- * standing(): the same at the end of a call that has waited. */
+/* Must come first in every call that needs a context: creates one on the thread's current device,
+ * as CUDA does. Returns the sticky error of the process since a kernel faulted. standing(): the
+ * same, at the end of a call that has waited. */
 cudaError_t begin_call();
 cudaError_t standing();
-/* A kernel has faulted: nothing runs any more. */
+/* Records that a kernel has faulted: nothing runs any more. */
 void fault(cudaError_t error);
 bool has_fault();
 
-/* For SS_HOSTGPU_REPORT: the calling thread uses NCCL; the CTAPolicy of a communicator. */
+/* For SS_HOSTGPU_REPORT: records that the calling thread uses NCCL, and the CTAPolicy of a
+ * communicator. */
 void note_nccl_caller();
 void note_nccl_policy(int policy);
-/* For SS_HOSTGPU_REPORT: a stream holds this many items that it has not done, of all it was given. */
+/* For SS_HOSTGPU_REPORT: records a stream's number of pending items, and of all items it was
+ * given. */
 void note_queued(uint64_t items, uint64_t given);
 
-/* One line to stderr, "host emulation: ...", then abort(). For what a real GPU answers with
- * undefined behaviour. */
+/* Prints one line, "host emulation: ...", to stderr, then calls abort(). For cases in which a
+ * real GPU has undefined behavior. */
 [[noreturn]] void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 } // namespace hostgpu

@@ -1,5 +1,5 @@
-# The GPU that is emulated on the CPU (configure --enable-hostgpu). It becomes part of libstarstep, so that
-# its cuda* functions come before those of the libraries that StarPU brings in.
+# GPU emulation on the CPU (configure --enable-hostgpu). It is part of libstarstep, so that its cuda*
+# functions precede those of the libraries that StarPU depends on.
 if HOSTGPU
 noinst_LTLIBRARIES += libhostgpu.la
 libhostgpu_la_SOURCES = \
@@ -17,8 +17,8 @@ libhostgpu_la_SOURCES += \
 endif
 libstarstep_la_LIBADD += libhostgpu.la
 
-# It cannot compute in earnest, so it is not installed.
-NO_INSTALL = @echo "this build emulates its GPU (--enable-hostgpu), for tests: it is not installed" >&2; exit 1
+# For tests only, so it cannot be installed.
+NO_INSTALL = @echo "this build emulates the GPU (--enable-hostgpu) for tests and cannot be installed" >&2; exit 1
 install-am:
 	$(NO_INSTALL)
 install-exec-am:

@@ -1,14 +1,13 @@
 /* Memory and copies of the host emulation.
  *
- * Device memory is host memory that is full of 0xFF bytes (NaN in every format) when it is given
- * out (of a device with timed emulation: zero, and the host's only once it is touched), and that ends at an
- * inaccessible page (or AddressSanitizer's red zone). What a kernel writes behind the end but before
- * that page is found by cudaFree. A copy between host and device memory must name the right direction
- * and stay inside of allocations.
+ * Device memory is host memory filled with 0xFF bytes (NaN in every format); with timed emulation
+ * it is zero, and uses host memory only once touched. It ends at an inaccessible page (or
+ * AddressSanitizer's red zone). cudaFree detects writes between the end and that page. A copy
+ * between host and device memory must have the right direction and stay inside allocations.
  *
- * Copies run on a stream. Asynchronous copies read and write pinned host memory when their turn
- * comes. From pageable memory the bytes are taken at once, and copies to pageable memory block,
- * both as CUDA documents. From or to pageable memory a graph copies at each launch; here that ends the
+ * Copies run on a stream. Asynchronous copies access pinned host memory when they run. As CUDA
+ * documents, copies from pageable memory read the bytes immediately, and copies to pageable
+ * memory block. A graph would copy from or to pageable memory at each launch; this ends the
  * process. */
 #include "hostgpu/hostgpu.h"
 
@@ -40,7 +39,7 @@ struct allocation {
     enum kind kind;
     size_t bytes;
     int device;
-    void *mapping; /* what to give back: NULL for registered memory */
+    void *mapping; /* to free; NULL for registered memory */
     size_t mapping_bytes;
 };
 
@@ -61,7 +60,8 @@ size_t round_up(size_t n, size_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
-/* Memory that ends, rounded up to ALIGNMENT, at an inaccessible page. NULL: there is none. */
+/* Maps memory whose end, rounded up to ALIGNMENT, is at an inaccessible page. Returns NULL on
+ * failure. */
 char *map_memory(size_t bytes, struct allocation *a)
 {
 #ifdef HOSTGPU_ASAN
@@ -71,23 +71,23 @@ char *map_memory(size_t bytes, struct allocation *a)
     memset(a->mapping, POISON, bytes);
     return (char *)a->mapping;
 #else
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE), room = round_up(bytes, page);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), capacity = round_up(bytes, page);
     void *m =
-        mmap(nullptr, room + page, PROT_READ | PROT_WRITE,
+        mmap(nullptr, capacity + page, PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (m == MAP_FAILED)
         return nullptr;
-    if (mprotect((char *)m + room, page, PROT_NONE)) {
-        munmap(m, room + page);
+    if (mprotect((char *)m + capacity, page, PROT_NONE)) {
+        munmap(m, capacity + page);
         return nullptr;
     }
     a->mapping = m;
-    a->mapping_bytes = room + page;
-    char *p = (char *)m + room - round_up(bytes, ALIGNMENT);
+    a->mapping_bytes = capacity + page;
+    char *p = (char *)m + capacity - round_up(bytes, ALIGNMENT);
     if (hostgpu::emulates_time())
         memset(p + bytes, POISON, round_up(bytes, ALIGNMENT) - bytes);
     else
-        memset(m, POISON, room);
+        memset(m, POISON, capacity);
     return p;
 #endif
 }
@@ -134,7 +134,7 @@ cudaError_t allocate(enum kind kind, size_t bytes, void **out)
     return cudaSuccess;
 }
 
-/* Under the mutex. */
+/* Requires the mutex. */
 void release(std::map<char *, struct allocation>::iterator it)
 {
     if (counted(it->second.kind))
@@ -143,7 +143,7 @@ void release(std::map<char *, struct allocation>::iterator it)
     all().allocations.erase(it);
 }
 
-/* The allocation that p is in. */
+/* Returns the allocation that contains p. */
 std::map<char *, struct allocation>::iterator find(const void *p)
 {
     auto it = all().allocations.upper_bound((char *)p);
@@ -153,7 +153,7 @@ std::map<char *, struct allocation>::iterator find(const void *p)
     return (char *)p < it->first + it->second.bytes ? it : all().allocations.end();
 }
 
-/* What [p, p + bytes) is; OUTSIDE where it begins in an allocation and ends behind it. */
+/* Returns the kind of [p, p + bytes); OUTSIDE if it begins in an allocation and ends past it. */
 enum kind kind_of(const void *p, size_t bytes)
 {
     std::lock_guard<std::mutex> lock(all().mutex);
@@ -192,7 +192,7 @@ void copy_now(const struct region &r)
                    r.src + z * r.src_slice + y * r.src_pitch, r.width);
 }
 
-/* Between a device and the host. */
+/* Copies between a device and the host. */
 void copy_over_link(const struct region &r)
 {
     const double bytes = (double)r.width * (double)r.height * (double)r.depth;
@@ -215,7 +215,7 @@ bool direction_fits(enum cudaMemcpyKind direction, enum kind dst, enum kind src)
     }
 }
 
-/* Take the bytes of pageable memory now, copy them later. */
+/* Reads the bytes of pageable memory now, and enqueues the copy. */
 cudaError_t enqueue_staged(const struct region &r, cudaStream_t stream, const char *what)
 {
     auto bytes = std::vector<char>(r.width * r.height * r.depth);
@@ -230,7 +230,8 @@ cudaError_t enqueue_staged(const struct region &r, cudaStream_t stream, const ch
     });
 }
 
-/* Every copy. `async` 0: the functions that block, unless between two places in device memory. */
+/* Implements every copy. `async` false: the blocking functions; they do not block for copies
+ * between two places in device memory. */
 cudaError_t copy(const struct region &r, enum cudaMemcpyKind direction, cudaStream_t stream,
                  bool async, const char *what)
 {
@@ -247,7 +248,7 @@ cudaError_t copy(const struct region &r, enum cudaMemcpyKind direction, cudaStre
         return cudaErrorStreamCaptureUnsupported;
     if ((dst == PAGEABLE || src == PAGEABLE) && hostgpu::captures(stream))
         return hostgpu::enqueue(stream, what, [] {
-            hostgpu::die("a graph copies from or to pageable memory, wherever that is by now");
+            hostgpu::die("a graph copies from or to pageable memory, which may be freed");
         });
     if (async && src == PAGEABLE && !is_host(dst))
         return enqueue_staged(r, stream, what);
@@ -267,7 +268,7 @@ struct region flat(void *dst, const void *src, size_t bytes)
     return {(char *)dst, bytes, bytes, (const char *)src, bytes, bytes, bytes, 1, 1};
 }
 
-/* dst, src: the corners of a 3D copy. Arrays (textures) do not exist here. */
+/* Returns the corner of a 3-D copy in dst or src. Arrays (textures) are not emulated. */
 char *corner(const struct cudaPitchedPtr &p, const struct cudaPos &pos)
 {
     return (char *)p.ptr + (pos.z * p.ysize + pos.y) * p.pitch + pos.x;
@@ -322,7 +323,7 @@ void wait_all_devices()
         hostgpu::wait_device(i);
 }
 
-/* Give back what `good` accepts, after all work that may use it. */
+/* Frees memory of a kind accepted by `good`, after waiting for all work that may use it. */
 cudaError_t give_back(void *p, bool (*good)(enum kind), cudaError_t wrong)
 {
     if (!p)

@@ -1,13 +1,14 @@
-/* nccl.cpp: NCCL on the host emulation: communicators.
+/* nccl.cpp: communicators of NCCL on the host emulation.
  *
- * Ranks are processes (or threads) of one machine. A collective is one item of the caller's stream:
- * the stream's thread meets the other ranks' (nccl_board.cpp) and computes the whole result itself,
- * in the same order as they (nccl_all_reduce.cpp). Streams block as a GPU's do: until all have arrived, or
- * ncclCommAbort. A process that dies leaves the others waiting. What NCCL leaves undefined ends the
- * process: calls that differ between ranks, one communicator on two streams at once, wrong memory.
+ * Ranks are processes (or threads) of one machine. A collective is one item of the caller's
+ * stream: the stream's thread meets those of the other ranks (nccl_board.cpp) and computes the
+ * whole result itself, in the same order on all ranks (nccl_all_reduce.cpp). Streams block as on
+ * a GPU, until all ranks have arrived or until ncclCommAbort. If a process dies, the others wait
+ * forever. Cases that NCCL leaves undefined end the process: calls that differ between ranks, one
+ * communicator on two streams simultaneously, invalid memory.
  *
- * A communicator that does not block returns ncclInProgress from all that NCCL may, and does it a
- * moment later: who goes on without polling finds that out. */
+ * On a non-blocking communicator, every call that may return ncclInProgress does, and takes
+ * effect after a delay. This exposes callers that do not poll. */
 #include "hostgpu/nccl_internal.h"
 
 #include <csignal>
@@ -25,7 +26,7 @@ using namespace hostgpu::nccl;
 namespace
 {
 
-/* Never destroyed: threads of streams run until the very end. */
+/* Never destroyed: stream threads run until the process ends. */
 struct state {
     std::mutex mutex;
     std::map<ncclComm *, comm_ptr> comms;
@@ -37,13 +38,13 @@ struct state &all()
     return *s;
 }
 
-/* The communicator of a handle that is not NULL. */
+/* Returns the communicator of a non-NULL handle. */
 comm_ptr find(ncclComm_t handle)
 {
     std::lock_guard<std::mutex> lock(all().mutex);
     auto it = all().comms.find(handle);
     if (it == all().comms.end())
-        hostgpu::die("NCCL: %p is no communicator, or a destroyed one", (void *)handle);
+        hostgpu::die("NCCL: %p is not a communicator, or was destroyed", (void *)handle);
     return it->second;
 }
 
@@ -56,10 +57,10 @@ void deregister(const comm_ptr &c)
 ncclResult_t busy()
 {
     return fail(ncclInvalidArgument, "a call on this communicator is still in progress: poll "
-                                     "ncclCommGetAsyncError until it says ncclSuccess");
+                                     "ncclCommGetAsyncError until it returns ncclSuccess");
 }
 
-/* Before what happens in the background. */
+/* Sleeps before background work. */
 void nap()
 {
     static const long us = hostgpu::environment("SS_HOSTGPU_NCCL_LATENCY", 300, 0, 10000000);
@@ -67,7 +68,7 @@ void nap()
     nanosleep(&t, nullptr);
 }
 
-/* What was in progress is done. An error that came meanwhile stays. */
+/* Ends the state "in progress". An error that occurred meanwhile remains. */
 void settle(ncclComm *c, ncclResult_t result)
 {
     int in_progress = ncclInProgress;
@@ -77,7 +78,7 @@ void settle(ncclComm *c, ncclResult_t result)
         set_error(c, result);
 }
 
-/* As 2.29.2 to 2.29.7, which leave the caller with the affinity of threads that they have started. */
+/* As 2.29.2 to 2.29.7, which leave the affinity of their own threads on the caller. */
 void leave_one_core()
 {
     static const long leaves = hostgpu::environment("SS_HOSTGPU_NCCL_LEAVES_ONE_CORE", 0, 0, 1);
@@ -101,7 +102,8 @@ ncclResult_t configure(ncclComm *c, const ncclConfig_t *config)
     if (!config)
         return ncclSuccess;
     if (config->magic != 0xcafebeef || config->size != sizeof *config)
-        return fail(ncclInvalidArgument, "the configuration was not NCCL_CONFIG_INITIALIZER first");
+        return fail(ncclInvalidArgument,
+                    "the configuration was not initialized with NCCL_CONFIG_INITIALIZER");
     if (!undefined(config->blocking) && config->blocking != 0 && config->blocking != 1)
         return fail(ncclInvalidArgument, "blocking is %d", config->blocking);
     c->blocking = config->blocking != 0;
@@ -132,17 +134,17 @@ ncclResult_t start(ncclComm *c, const ncclUniqueId &id)
 {
     const struct fault f = find_fault(c->faults, c->rank, at::init, 0);
     if (f.kind == fault_kind::fail)
-        return fail(ncclInternalError, "SS_HOSTGPU_NCCL_FAULT: the start fails");
+        return fail(ncclInternalError, "SS_HOSTGPU_NCCL_FAULT: initialization fails");
     if ((f.kind == fault_kind::hang && !c->board.pause(-1)) ||
         (f.kind == fault_kind::delay && !c->board.pause(f.value)))
-        return fail(ncclInternalError, "the communicator was aborted during its start");
+        return fail(ncclInternalError, "the communicator was aborted during initialization");
     const ncclResult_t result = c->board.join(id, c->nranks, c->rank, gpu_identity(c->device));
     if (result == ncclSuccess && f.kind == fault_kind::async)
         set_error(c, (ncclResult_t)f.value);
     return result;
 }
 
-/* Only a communicator that does not block is there before it has started. */
+/* Only a non-blocking communicator is published before it has started. */
 ncclResult_t start_and_publish(const comm_ptr &c, const ncclUniqueId &id, ncclComm_t *out)
 {
     const ncclResult_t result = perform({c}, [c, id] { return start(c.get(), id); });
@@ -183,7 +185,7 @@ ncclResult_t init(ncclComm_t *out, int nranks, const ncclUniqueId &id, int rank,
     return defer_start(start) ? ncclSuccess : start();
 }
 
-/* Wait for this rank's collectives, then for the other ranks. */
+/* Waits for this rank's collectives, then for the other ranks. */
 ncclResult_t finalize(ncclComm *c)
 {
     const ncclResult_t s = misbehave(c, at::finalize);
@@ -368,7 +370,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
     return perform({c}, [c] { return finalize(c.get()); });
 }
 
-/* Waits, even where the communicator does not block, unless it was finalized or has failed. */
+/* Waits even if the communicator is non-blocking, unless it was finalized or has failed. */
 ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
     if (!comm)
@@ -436,7 +438,7 @@ ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank)
     return s;
 }
 
-/* For tests: the configuration's numbers; NCCL_CONFIG_UNDEF_INT where it left one open. */
+/* For tests: returns the configured numbers; NCCL_CONFIG_UNDEF_INT if not configured. */
 void ss_hostgpu_nccl_ctas(ncclComm_t comm, int *min, int *max)
 {
     const comm_ptr c = find(comm);

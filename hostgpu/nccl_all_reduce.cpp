@@ -1,4 +1,4 @@
-/* nccl_all_reduce.cpp: what the emulated NCCL computes; names of its calls, types and operations. */
+/* nccl_all_reduce.cpp: reductions of the emulated NCCL; names of calls, types and operations. */
 #include "hostgpu/nccl_internal.h"
 
 #include <cmath>
@@ -15,7 +15,7 @@ namespace
 struct type_info {
     ncclDataType_t type;
     size_t bytes;
-    int bit; /* of flip_bit */
+    int bit; /* flipped by flip_bit */
     const char *name;
 };
 const type_info types[] = {
@@ -99,7 +99,7 @@ void reduce_floats(ncclRedOp_t op, T *out, const std::vector<const void *> &part
     }
 }
 
-/* Sums that do not fit wrap round. */
+/* Overflowing sums wrap around. */
 template <typename T>
 void reduce_integers(ncclRedOp_t op, T *out, const std::vector<const void *> &parts, size_t count)
 {

@@ -1,8 +1,8 @@
-/* nccl_board.cpp: where the ranks of an emulated NCCL communicator meet.
+/* nccl_board.cpp: shared memory in which the ranks of an emulated NCCL communicator meet.
  *
- * An id is the name of an abstract Unix socket. Who made the id listens there, and hands each rank
- * that comes a descriptor of memory without a name. So nothing is left in any file system, however
- * processes end; the socket closes when all ranks have come, or with its process. */
+ * An id is the name of an abstract Unix socket. The process that created the id listens there,
+ * and sends each connecting rank a descriptor of unnamed memory. So no files are left behind,
+ * however processes end. The socket closes when all ranks have connected, or with its process. */
 #include "hostgpu/nccl_internal.h"
 
 #include <algorithm>
@@ -24,22 +24,22 @@ namespace hostgpu
 namespace nccl
 {
 
-/* All zero at first. A rank writes into its own slot only. */
+/* Initially zero. A rank writes its own slot only. */
 struct slot {
     std::atomic<uint32_t> signed_in; /* FREE, TAKEN, READY */
     int64_t gpu;
-    std::atomic<uint64_t> posted[CHANNELS]; /* meetings that this rank has come to */
-    struct call calls[CHANNELS][2];         /* what for: the latest two */
+    std::atomic<uint64_t> posted[CHANNELS]; /* meetings at which this rank has arrived */
+    struct call calls[CHANNELS][2];         /* the latest two calls */
 };
 struct shared {
-    std::atomic<uint32_t> changed; /* a futex: counts what anyone may wait for */
+    std::atomic<uint32_t> changed; /* a futex: counts all changes that a rank may wait for */
     std::atomic<int> nranks;
     std::atomic<uint32_t> abort_told;
     slot slots[board::MAX_RANKS];
 };
 
-/* Between two ranks, in one direction: a piece of a message. The sender writes `posted`, the receiver
- * `taken`; the piece is the receiver's while they differ. */
+/* One chunk of a message between two ranks, in one direction. The sender writes `posted`, the
+ * receiver `taken`; while they differ, the chunk belongs to the receiver. */
 struct box {
     std::atomic<uint64_t> posted, taken;
     struct call what;
@@ -54,11 +54,11 @@ enum { FREE, TAKEN, READY };
 const char PREFIX[] = "ss-hostgpu-nccl-";
 constexpr size_t PAGE = 4096;
 constexpr size_t HEAD = (sizeof(shared) + PAGE - 1) / PAGE * PAGE;
-constexpr long TICK_MS = 100; /* a rank that was killed between writing and waking costs this */
+constexpr long TICK_MS = 100; /* delay if a rank is killed between writing and waking */
 
 size_t memory_for(int nranks)
 {
-    const size_t n = (size_t)nranks; /* boxes that nobody uses cost nothing */
+    const size_t n = (size_t)nranks; /* unused boxes cost nothing */
     return HEAD + n * 2 * board::AREA + n * n * sizeof(box);
 }
 
@@ -71,7 +71,7 @@ socklen_t address_of(const char *name, sockaddr_un *a)
     return (socklen_t)(offsetof(sockaddr_un, sun_path) + 1 + n);
 }
 
-/* One byte, with a descriptor. */
+/* One byte with a descriptor. */
 struct descriptor_message {
     char byte = 0;
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
@@ -97,7 +97,7 @@ bool send_descriptor(int to, int fd)
     return sendmsg(to, &m.header, MSG_NOSIGNAL) == 1;
 }
 
-/* -1 and errno: EAGAIN, the other side has not answered within a tick. */
+/* Returns -1 and sets errno on failure; EAGAIN: no answer within a tick. */
 int receive_descriptor(int from)
 {
     descriptor_message m;
@@ -112,7 +112,7 @@ int receive_descriptor(int from)
     return fd;
 }
 
-/* Give the memory to as many ranks as the first one says that there are. */
+/* Sends the memory to all ranks; the first one passes their number. */
 void serve(int listener, int memory)
 {
     int ranks = 1;
@@ -233,23 +233,23 @@ ncclResult_t board::map(int memory)
     return ncclSuccess;
 }
 
-/* Take the rank's slot, wait until all are taken, compare GPUs. */
+/* Takes the rank's slot, waits until all are taken, compares GPUs. */
 ncclResult_t board::sign_in(int64_t gpu)
 {
     int others = 0;
     if (!shared.load()->nranks.compare_exchange_strong(others, nranks) && others != nranks)
-        die("NCCL: rank %d says that the communicator has %d ranks, another says %d", rank, nranks,
+        die("NCCL: rank %d has a communicator of %d ranks, another rank one of %d", rank, nranks,
             others);
     slot &mine = shared.load()->slots[rank];
     uint32_t state = FREE;
     if (!mine.signed_in.compare_exchange_strong(state, TAKEN))
-        return fail(ncclInternalError, "two processes say that they are rank %d", rank);
+        return fail(ncclInternalError, "two processes have rank %d", rank);
     mine.gpu = gpu;
     mine.signed_in.store(READY);
     wake(shared);
     for (int r = 0; r < nranks; r++)
         if (!wait([this, r] { return shared.load()->slots[r].signed_in.load() == READY; }))
-            return fail(ncclInternalError, "the communicator was aborted during its start");
+            return fail(ncclInternalError, "the communicator was aborted during initialization");
     if (environment("SS_HOSTGPU_NCCL_SHARE_GPU", 0, 0, 1))
         return ncclSuccess;
     for (int a = 0; a < nranks; a++)
@@ -265,18 +265,18 @@ ncclResult_t board::join(const ncclUniqueId &id, int nranks_, int rank_, int64_t
     nranks = nranks_;
     rank = rank_;
     if (!is_name(id.internal))
-        return fail(ncclInvalidArgument, "the id is none that ncclGetUniqueId made");
+        return fail(ncclInvalidArgument, "the id was not created by ncclGetUniqueId");
     const int s = connect_to(id.internal, nranks);
     if (s < 0)
-        return fail(ncclSystemError, "nobody listens for the id's ranks (the process that made it "
-                                     "has ended, or the communicator is complete)");
+        return fail(ncclSystemError, "the id's socket is closed (the process that created it has "
+                                     "ended, or the communicator is complete)");
     int memory;
     do
         memory = receive_descriptor(s);
     while (memory < 0 && (errno == EAGAIN || errno == EINTR) && !stopped);
     close(s);
     if (memory < 0)
-        return fail(ncclSystemError, "the process that made the id has ended");
+        return fail(ncclSystemError, "the process that created the id has ended");
     ncclResult_t result = map(memory);
     close(memory);
     return result == ncclSuccess ? sign_in(gpu) : result;
@@ -336,7 +336,7 @@ bool board::meet(channel channel, const call &call)
     return true;
 }
 
-/* false: it cannot go on yet. */
+/* Transfers one chunk; false: not possible yet. */
 bool board::step(transfer &t)
 {
     const int from = t.sends ? rank : t.peer, to = t.sends ? t.peer : rank;
@@ -362,7 +362,7 @@ bool board::step(transfer &t)
 
 bool board::pass(std::vector<transfer> &transfers)
 {
-    const auto waits = [&transfers](const transfer &t) { /* for an earlier one on its way */
+    const auto waits = [&transfers](const transfer &t) { /* an earlier transfer must end first */
                                                          for (const transfer *u = transfers.data();
                                                               u != &t; u++)
                                                              if (!u->ended && u->peer == t.peer &&
@@ -402,7 +402,7 @@ bool board::pause(long ms)
 void board::abort()
 {
     stopped = true;
-    if (struct shared *s = shared) /* not yet: who is still to join looks at `stopped` first */
+    if (struct shared *s = shared) /* if NULL: a joining rank checks `stopped` first */
         wake(s);
 }
 

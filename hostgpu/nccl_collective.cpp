@@ -53,7 +53,7 @@ void end(const operation &o)
     o.comm->changed.notify_all();
 }
 
-/* Elements [first, first + n), from the caller's memory to this rank's area. */
+/* Copies elements [first, first + n) from the caller's memory to this rank's area. */
 void hand_in(const operation &o, size_t first, size_t n)
 {
     const ncclComm *c = o.comm.get();
@@ -68,7 +68,7 @@ void hand_in(const operation &o, size_t first, size_t n)
     }
 }
 
-/* The same elements of the result, from all ranks' areas. */
+/* Computes the same elements of the result from all ranks' areas. */
 void take_out(const operation &o, size_t first, size_t n)
 {
     const ncclComm *c = o.comm.get();
@@ -97,7 +97,8 @@ uint64_t now_ns()
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Without elements the ranks meet all the same, and compare their calls. *begin: when all had come. */
+/* Transfers all elements. Without elements the ranks still meet and compare their calls. *begin:
+ * when all ranks had arrived. */
 bool transfer_all(const operation &o, uint64_t *begin)
 {
     *begin = 0;
@@ -119,7 +120,8 @@ bool transfer_all(const operation &o, uint64_t *begin)
     return true;
 }
 
-/* What a ring sends over each link: every part goes to each rank but one, summed and as it is. */
+/* Returns the bytes that a ring sends over each link: every block goes to each rank but one, for
+ * an all-reduce twice (reduced and gathered). */
 double bytes_on_link(const operation &o)
 {
     const double block = (double)o.call.count * (double)type_bytes(o.call.type);
@@ -135,7 +137,7 @@ double bytes_on_link(const operation &o)
     return o.call.kind == kind::broadcast ? block : others * block;
 }
 
-/* Of a device that computes: no sooner than the link would be done. */
+/* Executes the collective; ends no sooner than the link would. */
 bool move(const operation &o)
 {
     uint64_t begin = now_ns();
@@ -148,8 +150,8 @@ bool move(const operation &o)
     return true;
 }
 
-/* It begins when the last rank has come, by the devices' clock, which is one for all; small ones are
- * real, as the run goes by what they bring. */
+/* Timed emulation: the collective begins when the last rank has arrived, by the device clock,
+ * which all devices share. Small ones are executed, because the run depends on their results. */
 bool pass_time(const operation &o)
 {
     const size_t SMALL = 1 << 12;
@@ -188,7 +190,7 @@ void run(const operation &o)
 void enqueue(const operation &o)
 {
     const int before = hostgpu::current_device();
-    cudaSetDevice(o.comm->device); /* whose default stream 0 is */
+    cudaSetDevice(o.comm->device); /* defines the default stream 0 */
     if (hostgpu::stream_device(o.stream) != o.comm->device)
         hostgpu::die("NCCL: %s on a stream of device %d, with a communicator of device %d",
                      describe(o.call).c_str(), hostgpu::stream_device(o.stream), o.comm->device);
@@ -198,7 +200,7 @@ void enqueue(const operation &o)
     hostgpu::restore_device(before);
 }
 
-/* Messages of a group pass at once, whatever their order. */
+/* Joins the messages of a group: they are transferred together, in any order. */
 std::vector<operation> join_pairs(std::vector<operation> operations)
 {
     std::vector<operation> joined;
@@ -217,7 +219,7 @@ std::vector<operation> join_pairs(std::vector<operation> operations)
     return joined;
 }
 
-/* A message to oneself needs both sides in one group. */
+/* A message to the own rank requires both sides in one group. */
 bool unmatched(const operation &o)
 {
     long sent = 0;
@@ -232,7 +234,7 @@ ncclResult_t launch(std::vector<operation> given)
     std::vector<comm_ptr> comms;
     for (const operation &o : operations) {
         if (unmatched(o))
-            return fail(ncclInvalidUsage, "rank %d sends to itself and does not receive it",
+            return fail(ncclInvalidUsage, "rank %d sends to itself without a matching receive",
                         o.comm->rank);
         if (o.call.kind == kind::pairs && o.timed)
             hostgpu::die("NCCL: messages between two ranks in timed emulation: not emulated");
@@ -246,7 +248,7 @@ ncclResult_t launch(std::vector<operation> given)
                          describe(o.call).c_str());
         if (o.comm->blocking != operations[0].comm->blocking)
             return fail(ncclInvalidArgument,
-                        "a group has communicators that block and others that do not");
+                        "a group mixes blocking and non-blocking communicators");
         if (std::find(comms.begin(), comms.end(), o.comm) == comms.end())
             comms.push_back(o.comm);
         std::lock_guard<std::mutex> lock(o.comm->mutex);
@@ -273,7 +275,8 @@ void check_memory(operation &o, const char *name, const char *p, size_t blocks, 
     o.memory.push_back({p, bytes});
 }
 
-/* Send and receive buffers: in device memory, and apart, but where NCCL works in place. */
+/* Checks that the send and receive buffers are device memory and do not overlap, except in
+ * place. */
 void check_buffers(operation &o)
 {
     const ncclComm *c = o.comm.get();
@@ -290,7 +293,7 @@ void check_buffers(operation &o)
         hostgpu::die("NCCL: %s: send and receive buffer overlap", describe(o.call).c_str());
 }
 
-/* The fault that this call is to have. */
+/* Returns the fault to inject into this call. */
 struct fault next_fault(ncclComm *c, const struct call &call)
 {
     if (call.kind != kind::all_reduce)
@@ -325,7 +328,7 @@ ncclResult_t make_operation(ncclComm_t handle, operation *o)
     o->fault = next_fault(o->comm.get(), o->call);
     if (o->fault.kind == fault_kind::fail) {
         fail(ncclInternalError, "SS_HOSTGPU_NCCL_FAULT: %s fails", describe(o->call).c_str());
-        set_error(o->comm.get(), ncclInternalError); /* who sees it finds the text */
+        set_error(o->comm.get(), ncclInternalError); /* with the text of ncclGetLastError */
         return ncclInternalError;
     }
     return ncclSuccess;
@@ -371,7 +374,7 @@ ncclResult_t message(ncclComm_t handle, bool sends, int peer, char *data, size_t
     return ncclSuccess;
 }
 
-/* All at once: each waits for the others. */
+/* Runs all concurrently, because each waits for the others. */
 ncclResult_t start_all(const std::vector<std::function<ncclResult_t()>> &starts)
 {
     std::vector<ncclResult_t> results(starts.size());
@@ -467,7 +470,7 @@ ncclResult_t ncclGroupEnd(void)
     if (g.error != ncclSuccess)
         return g.error;
     if (!g.starts.empty() && !g.operations.empty())
-        return fail(ncclInvalidUsage, "a group both starts communicators and uses some");
+        return fail(ncclInvalidUsage, "a group both initializes communicators and uses others");
     if (!g.starts.empty())
         return start_all(g.starts);
     return g.operations.empty() ? ncclSuccess : launch(std::move(g.operations));

@@ -1,4 +1,4 @@
-/* nccl_fault.cpp: faults on demand of the emulated NCCL: SS_HOSTGPU_NCCL_FAULT, see README.md. */
+/* nccl_fault.cpp: injected faults of the emulated NCCL: SS_HOSTGPU_NCCL_FAULT, see README.md. */
 #include "hostgpu/nccl_internal.h"
 
 #include <cerrno>
@@ -18,7 +18,7 @@ const char NAME[] = "SS_HOSTGPU_NCCL_FAULT";
 
 [[noreturn]] void bad(const std::string &text, const char *why)
 {
-    die("%s: \"%s\": %s; RANK:CALL:KIND[:VALUE] is wanted, where CALL is a number or a name and "
+    die("%s: \"%s\": %s; must be RANK:CALL:KIND[:VALUE], where CALL is a number or a name and "
         "KIND is delay, fail, async, hang or corrupt",
         NAME, text.c_str(), why);
 }
@@ -48,7 +48,7 @@ long number(const std::string &text, const std::string &all)
     errno = 0;
     const long value = strtol(text.c_str(), &end, 10);
     if (errno || text.empty() || *end || value < 0)
-        bad(all, "a number is none");
+        bad(all, "invalid number");
     return value;
 }
 
@@ -65,7 +65,7 @@ fault_kind find_kind(const std::string &text, const std::string &all)
     for (const auto &k : kinds)
         if (text == k.name)
             return k.kind;
-    bad(all, "an unknown kind");
+    bad(all, "unknown kind");
 }
 
 /* "7", "bytes.1048576", "bytes.1048576.2", "window", "window.2" */
@@ -88,23 +88,23 @@ void parse_call(const std::string &text, const std::string &all, fault *f)
         f->at = p.at;
         f->call = dot == std::string::npos ? 0 : number(text.substr(dot + 1), all);
         if (p.at == at::init && f->call > 0)
-            bad(all, "a communicator starts once");
+            bad(all, "a communicator is initialized once");
         return;
     }
-    bad(all, "an unknown call");
+    bad(all, "unknown call");
 }
 
 void check(const fault &f, const std::string &text)
 {
     if (f.kind == fault_kind::async &&
         (f.value == ncclSuccess || f.value == ncclInProgress || f.value >= ncclNumResults))
-        bad(text, "that is no error's number");
+        bad(text, "the value is not an error number");
     if (f.kind == fault_kind::async && f.at != at::init && f.at != at::all_reduce)
-        bad(text, "this call has no async");
+        bad(text, "this call does not support async");
     if (f.kind == fault_kind::corrupt && f.at != at::all_reduce)
         bad(text, "this call has no result");
     if (f.at == at::id && f.rank != 0)
-        bad(text, "ncclGetUniqueId has no rank: it counts as rank 0");
+        bad(text, "ncclGetUniqueId has no rank: use rank 0");
 }
 
 fault parse(const std::string &text)
@@ -114,7 +114,7 @@ fault parse(const std::string &text)
     for (std::string word; std::getline(in, word, ':');)
         words.push_back(word);
     if (words.size() < 3 || words.size() > 4)
-        bad(text, "not three or four words");
+        bad(text, "expected three or four words");
     fault f;
     f.rank = (int)number(words[0], text);
     parse_call(words[1], text, &f);
@@ -122,14 +122,14 @@ fault parse(const std::string &text)
     if (words.size() == 4)
         f.value = number(words[3], text);
     else if (f.kind == fault_kind::delay)
-        bad(text, "a delay needs a number of milliseconds");
+        bad(text, "delay requires a number of milliseconds");
     else if (f.kind == fault_kind::async)
         f.value = ncclRemoteError;
     check(f, text);
     return f;
 }
 
-/* Without a communicator, or from one that nobody will end. */
+/* For calls without a communicator, or that are not ended by ncclCommAbort. */
 void sleep_ms(long ms)
 {
     const timespec t = {ms / 1000, ms % 1000 * 1000000};
@@ -194,7 +194,7 @@ ncclResult_t misbehave(ncclComm *c, at at)
     if (f.kind != fault_kind::fail)
         return ncclSuccess;
     failed(at);
-    set_error(c, ncclInternalError); /* who sees it finds the text */
+    set_error(c, ncclInternalError); /* with the text of ncclGetLastError */
     return ncclInternalError;
 }
 

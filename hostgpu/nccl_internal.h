@@ -1,6 +1,6 @@
-/* Inside of the emulated NCCL: the memory that the ranks share (nccl_board.cpp), the sums
- * (nccl_all_reduce.cpp), memory and windows (nccl_memory.cpp) and the faults on demand (nccl_fault.cpp),
- * for nccl.cpp. */
+/* Internals of the emulated NCCL, used by nccl.cpp: shared memory of the ranks (nccl_board.cpp),
+ * reductions (nccl_all_reduce.cpp), memory and windows (nccl_memory.cpp), injected faults
+ * (nccl_fault.cpp). */
 #ifndef HOSTGPU_NCCL_INTERNAL_H
 #define HOSTGPU_NCCL_INTERNAL_H
 
@@ -23,11 +23,11 @@ namespace hostgpu
 namespace nccl
 {
 
-/* Set the text of ncclGetLastError and return the result. */
+/* Sets the text of ncclGetLastError and returns the result. */
 ncclResult_t fail(ncclResult_t result, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* A detached thread that gets no signals. */
+/* Runs `work` on a detached thread with all signals blocked. */
 void background(std::function<void()> work);
 
 enum class kind : int {
@@ -40,13 +40,13 @@ enum class kind : int {
     finalize
 };
 
-/* Where a buffer lies in a symmetric window: on a GPU, ranks find their peers' buffers by it. */
+/* Position of a buffer in a symmetric window. On a GPU, ranks find their peers' buffers by it. */
 struct spot {
-    int window = -1; /* in the order of registration; -1: in none */
+    int window = -1; /* index in order of registration; -1: none */
     uint64_t offset = 0;
 };
 
-/* What must be the same on all ranks. */
+/* Values that must be the same on all ranks. */
 struct call {
     nccl::kind kind;
     ncclDataType_t type;
@@ -58,14 +58,14 @@ struct call {
 /* "ncclAllReduce(1000 fp32, sum)" */
 std::string describe(const call &c);
 
-size_t type_bytes(ncclDataType_t type); /* 0: there is no such type, or it is not emulated */
+size_t type_bytes(ncclDataType_t type); /* 0: no such type, or not emulated */
 bool known_op(ncclRedOp_t op);          /* sum, max, min, average */
 
-/* out[i] = the parts' elements i, from rank 0 on, in double (integers: in their own format), then
- * rounded once. `out` may not be one of the parts. */
+/* Computes out[i] from element i of all parts, from rank 0 on, in double (integers: in their own
+ * type), rounded once. `out` must not be one of the parts. */
 void reduce(ncclDataType_t type, ncclRedOp_t op, void *out, const std::vector<const void *> &parts,
             size_t count);
-/* Change one bit: of the fraction the highest, of an integer the lowest. */
+/* Flips one bit: the highest of the fraction, or the lowest of an integer. */
 void flip_bit(ncclDataType_t type, void *element);
 
 /* One rank's side of a message: ncclSend or ncclRecv. */
@@ -74,7 +74,7 @@ struct transfer {
     bool sends;
     char *data;
     size_t bytes;
-    call what; /* of the type and count */
+    call what; /* type and count */
     size_t moved = 0;
     bool ended = false;
 };
@@ -98,52 +98,56 @@ enum class fault_kind { none, delay, fail, async, hang, corrupt };
 struct fault {
     int rank = 0;
     nccl::at at = at::all_reduce;
-    long call = 0;   /* of these calls of the rank, from 0; of all-reduces of this size */
-    long bytes = -1; /* all-reduces alone: of these bytes; -1: of any */
+    long call = 0;   /* index from 0 of this rank's calls, or all-reduces of this size */
+    long bytes = -1; /* for all-reduces: of this size only; -1: any size */
     fault_kind kind = fault_kind::none;
-    long value = 0; /* milliseconds, element, or the error's number */
+    long value = 0; /* milliseconds, element, or error number */
 };
-std::vector<fault> parse_faults(); /* anything else in the environment ends the process */
+std::vector<fault> parse_faults(); /* An invalid value ends the process. */
 /* bytes: see struct fault. */
 fault find_fault(const std::vector<fault> &faults, int rank, at at, long call, long bytes = -1);
-/* As errors say it: "ncclMemAlloc". */
+/* Returns the name for messages: "ncclMemAlloc". */
 const char *name_of(at at);
-/* The fault, if any, of a call that has no communicator: it comes late, never returns, or fails. */
+/* Injects the fault, if any, of a call without a communicator: it is delayed, never returns, or
+ * fails. */
 ncclResult_t misbehave(int rank, at at, long call);
-/* Of one that has: the next such call on it. Ended by ncclCommAbort, but ncclCommAbort itself. */
+/* The same for the next such call on a communicator. ncclCommAbort ends the wait, except in
+ * itself. */
 ncclResult_t misbehave(ncclComm *c, at at);
 
-/* Meetings of the ranks for work on streams, and for calls that wait on the host. */
+/* Channels on which the ranks meet: for stream work, and for calls that wait on the host. */
 enum channel { STREAMS, HOSTS, CHANNELS };
 
-/* Where the ranks of one communicator meet: memory that they share.
+/* Shared memory in which the ranks of one communicator meet.
  *
- * A rank writes its area, then meets the others; after that it may read all areas until it meets
- * them again. Each rank has two areas, for every other meeting, so that no rank writes where others
- * still read. Nothing here is locked: a rank that is killed leaves the others waiting, and nothing
- * else. Only work on streams has areas. */
+ * A rank writes its area, then meets the others; after that it may read all areas until the next
+ * meeting. Each rank has two areas, used alternately, so that no rank writes an area that others
+ * still read. There are no locks: if a rank is killed, the others wait, without further damage.
+ * Only stream work has areas. */
 struct board {
     static constexpr size_t AREA = 1 << 20;
-    static constexpr size_t BOX = 1 << 18; /* of a message, at once */
+    static constexpr size_t BOX = 1 << 18; /* chunk of a message */
     static constexpr int MAX_RANKS = 64;
 
     ~board();
-    /* Come to the place that an id names, and wait for all ranks. `gpu` identifies the GPU. */
+    /* Connects to the socket that an id names, and waits for all ranks. `gpu` identifies the
+     * GPU. */
     ncclResult_t join(const ncclUniqueId &id, int nranks, int rank, int64_t gpu);
-    /* The area that a rank has in the coming meeting, or in the latest. */
+    /* The area of a rank in the next meeting, or in the latest. */
     char *coming(int r) const;
     char *latest(int r) const;
-    /* Wait until all ranks have come here. false: aborted. Ends the process when calls differ. */
+    /* Waits until all ranks have arrived. false: aborted. Ends the process if calls differ. */
     bool meet(channel channel, const call &call);
-    /* Have all messages pass, those between two ranks in their order. false: aborted. Ends the process
-     * when the two sides differ. */
+    /* Transfers all messages, those between two ranks in their order. false: aborted. Ends the
+     * process if the two sides differ. */
     bool pass(std::vector<transfer> &transfers);
-    /* Wait; -1: for ever. false: aborted. */
+    /* Sleeps; -1: forever. false: aborted. */
     bool pause(long ms);
-    /* Let everything here return. */
+    /* Makes all waits of this rank return. */
     void abort();
     bool aborted() const;
-    /* Tell the other ranks of an abort, as a network does; did one tell it? */
+    /* tell_abort() notifies the other ranks of an abort, as a network does; told_of_abort()
+     * returns whether one did. */
     void tell_abort();
     bool told_of_abort() const;
 
@@ -167,7 +171,7 @@ struct memory_range {
     const char *begin;
     size_t bytes;
 };
-/* Memory that a communicator knows. */
+/* Memory registered with a communicator. */
 struct registration {
     memory_range range;
     bool window;
@@ -183,16 +187,16 @@ struct ncclComm {
     bool blocking = true;
     std::vector<hostgpu::nccl::fault> faults;
     hostgpu::nccl::board board;
-    std::atomic<int> state{ncclInProgress}; /* ncclCommGetAsyncError's answer */
+    std::atomic<int> state{ncclInProgress}; /* result of ncclCommGetAsyncError */
 
-    std::mutex mutex; /* of what follows */
+    std::mutex mutex; /* protects the following fields */
     std::condition_variable changed;
-    uint64_t issued = 0, begun = 0, ended = 0; /* collectives, in the order of the calls */
-    int jobs = 0;                              /* threads in the background */
-    std::map<hostgpu::nccl::at, long> calls;   /* those with faults, so far */
+    uint64_t issued = 0, begun = 0, ended = 0; /* collectives, in call order */
+    int jobs = 0;                              /* background threads */
+    std::map<hostgpu::nccl::at, long> calls;   /* calls so far that may have faults */
     std::map<long, long> sums;                 /* all-reduces so far, by bytes */
     bool finalized = false;
-    int windows = 0;                                                /* ever registered */
+    int windows = 0;                                                /* total registered so far */
     std::map<void *, hostgpu::nccl::registration> registered;       /* by handle */
     std::multimap<uint64_t, hostgpu::nccl::memory_range> under_way; /* by collective */
 
@@ -210,28 +214,30 @@ namespace nccl
 
 typedef std::shared_ptr<ncclComm> comm_ptr;
 
-/* The communicator of a handle, if it is at rest; ncclCommGetAsyncError, ncclCommAbort and
- * ncclCommDestroy alone take others. */
+/* Finds the communicator of a handle; fails if it is in progress or has an error.
+ * ncclCommGetAsyncError, ncclCommAbort and ncclCommDestroy accept others. */
 ncclResult_t ready(ncclComm_t handle, comm_ptr *out);
-/* The first error stays. */
+/* Sets the error unless there is one already. */
 void set_error(ncclComm *c, ncclResult_t error);
-/* Do it now, or, where communicators do not block, a moment later in the background. */
+/* Does the work now, or, for non-blocking communicators, in the background after a delay. */
 ncclResult_t perform(const std::vector<comm_ptr> &comms, const std::function<ncclResult_t()> &work);
 
-/* Those of this process. */
+/* Returns the communicators of this process. */
 std::vector<comm_ptr> communicators();
-/* SS_HOSTGPU_NCCL_VERSION; a call that this version has not got ends the process. */
+/* SS_HOSTGPU_NCCL_VERSION. need_version() ends the process if that version lacks the call. */
 int version();
 void need_version(int least, const char *call);
 
-/* Where memory that a collective uses lies. Partly inside a window: ends the process. */
+/* Returns the position of memory used by a collective. Memory partly inside a window ends the
+ * process. */
 spot find_spot(ncclComm *c, const struct call &call, const char *p, size_t bytes);
 /* Ends the process if there are windows. */
 void need_no_windows(ncclComm *c, const char *call);
 
-/* In a group, keep the start of a communicator for its end. false: there is no group. */
+/* In a group, defers the start of a communicator to the end of the group. false: not in a
+ * group. */
 bool defer_start(std::function<ncclResult_t()> start);
-/* A call's result: an error in a group is the group's. */
+/* Returns a call's result; an error in a group becomes the group's error. */
 ncclResult_t note(ncclResult_t result);
 
 } // namespace nccl

@@ -1,8 +1,8 @@
 /* nccl_memory.cpp: memory, registrations and windows of the emulated NCCL.
  *
- * Stricter than NCCL, which is silent where a GPU then reads other memory: windows are for memory
- * of ncclMemAlloc alone, a collective lies inside of one or outside of all, at the same place of it
- * on every rank, and what is registered or under way is not freed. */
+ * The checks are stricter than NCCL's, which does not report errors after which a GPU reads wrong
+ * memory: windows require memory of ncclMemAlloc; a collective is inside one window or outside
+ * all, at the same offset on every rank; registered memory and memory in use are not freed. */
 #include "hostgpu/nccl_internal.h"
 
 #include <atomic>
@@ -16,10 +16,10 @@ namespace
 
 constexpr size_t PAGE = NCCL_WIN_REQUIRED_ALIGNMENT;
 
-/* Never destroyed: threads of streams run until the very end. */
+/* Never destroyed: stream threads run until the process ends. */
 struct memory {
     std::mutex mutex;
-    std::map<const char *, size_t> allocated; /* behind a page of each cudaMalloc */
+    std::map<const char *, size_t> allocated; /* after one page of each cudaMalloc */
 };
 struct memory &all()
 {
@@ -27,7 +27,7 @@ struct memory &all()
     return *m;
 }
 
-/* Is it named in SS_HOSTGPU_NCCL_LACKS? */
+/* Returns whether SS_HOSTGPU_NCCL_LACKS lists `what`. */
 bool has_no(const char *what)
 {
     std::istringstream in(getenv("SS_HOSTGPU_NCCL_LACKS") ? getenv("SS_HOSTGPU_NCCL_LACKS") : "");
@@ -51,7 +51,7 @@ bool touch(const memory_range &a, const memory_range &b)
     return a.begin < b.begin + b.bytes && b.begin < a.begin + a.bytes;
 }
 
-/* One piece of what ncclMemAlloc gave. */
+/* Returns whether the range is inside one allocation of ncclMemAlloc. */
 bool is_allocated(const memory_range &range)
 {
     std::lock_guard<std::mutex> lock(all().mutex);
@@ -60,7 +60,7 @@ bool is_allocated(const memory_range &range)
            inside(range, {std::prev(it)->first, std::prev(it)->second});
 }
 
-/* Nobody may need it any more. */
+/* Ends the process if the memory is registered or in use. */
 void check_free(const memory_range &range)
 {
     for (const comm_ptr &c : communicators()) {
@@ -75,7 +75,7 @@ void check_free(const memory_range &range)
     }
 }
 
-/* A process has one rank when it asks for memory, or none. */
+/* When a process allocates memory it has at most one rank. */
 ncclResult_t memory_fault()
 {
     static std::atomic<long> calls{0};
@@ -85,8 +85,8 @@ ncclResult_t memory_fault()
         return misbehave(comms[0]->rank, at::memory, call);
     for (const fault &f : parse_faults())
         if (f.at == at::memory)
-            hostgpu::die("SS_HOSTGPU_NCCL_FAULT: ncclMemAlloc before there is a communicator, so "
-                         "its rank is not known");
+            hostgpu::die("SS_HOSTGPU_NCCL_FAULT: ncclMemAlloc without a communicator: "
+                         "the rank is unknown");
     return ncclSuccess;
 }
 
@@ -103,7 +103,7 @@ ncclResult_t delist(ncclComm *c, void *handle, bool window)
     std::lock_guard<std::mutex> lock(c->mutex);
     auto it = c->registered.find(handle);
     if (it == c->registered.end())
-        return fail(ncclInvalidArgument, "%p is no registered memory", handle);
+        return fail(ncclInvalidArgument, "%p is not registered memory", handle);
     if (it->second.window != window)
         hostgpu::die("NCCL: rank %d deregisters a %s as a %s", c->rank,
                      window ? "buffer" : "window", window ? "window" : "buffer");
@@ -115,16 +115,16 @@ ncclResult_t delist(ncclComm *c, void *handle, bool window)
     return ncclSuccess;
 }
 
-/* Two windows may not share memory. */
+/* Windows must not overlap. */
 void check_window(ncclComm *c, const memory_range &range)
 {
     if (!is_allocated(range))
-        hostgpu::die("NCCL: rank %d: a window of %zu bytes that are not from ncclMemAlloc", c->rank,
+        hostgpu::die("NCCL: rank %d: a window of %zu bytes not allocated by ncclMemAlloc", c->rank,
                      range.bytes);
     std::lock_guard<std::mutex> lock(c->mutex);
     for (const auto &r : c->registered)
         if (r.second.window && touch(r.second.range, range))
-            hostgpu::die("NCCL: rank %d: a window over another", c->rank);
+            hostgpu::die("NCCL: rank %d: two windows overlap", c->rank);
 }
 
 } // namespace
@@ -143,7 +143,7 @@ spot find_spot(ncclComm *c, const struct call &call, const char *p, size_t bytes
         if (!r.window || !touch(range, r.range))
             continue;
         if (!inside(range, r.range))
-            die("NCCL: %s leaves its window of %zu bytes", describe(call).c_str(), r.range.bytes);
+            die("NCCL: %s exceeds its window of %zu bytes", describe(call).c_str(), r.range.bytes);
         if (r.number >= 0)
             return {r.number, (uint64_t)(p - r.range.begin)};
     }
@@ -157,7 +157,7 @@ void need_no_windows(ncclComm *c, const char *call)
     for (const auto &r : c->registered)
         windows += r.second.window;
     if (windows)
-        die("NCCL: rank %d calls %s with %zu windows left", c->rank, call, windows);
+        die("NCCL: rank %d calls %s with %zu windows still registered", c->rank, call, windows);
 }
 
 } // namespace nccl
@@ -165,8 +165,8 @@ void need_no_windows(ncclComm *c, const char *call)
 
 extern "C" {
 
-/* Whole pages. What it gives is not what cudaMalloc gave, so cudaFree refuses it, as it does with
- * NCCL's. */
+/* Allocates whole pages. The result is not a pointer of cudaMalloc, so cudaFree refuses it, as it
+ * refuses NCCL's. */
 ncclResult_t ncclMemAlloc(void **out, size_t size)
 {
     need_version(21900, "ncclMemAlloc");
@@ -176,11 +176,11 @@ ncclResult_t ncclMemAlloc(void **out, size_t size)
     if (s != ncclSuccess)
         return s;
     if (has_no("memory"))
-        return fail(ncclUnhandledCudaError, "SS_HOSTGPU_NCCL_LACKS: no memory from NCCL here");
+        return fail(ncclUnhandledCudaError, "SS_HOSTGPU_NCCL_LACKS: ncclMemAlloc is disabled");
     const size_t bytes = (size + PAGE - 1) / PAGE * PAGE;
     char *base = nullptr;
     if (cudaMalloc((void **)&base, bytes + 2 * PAGE) != cudaSuccess)
-        return fail(ncclUnhandledCudaError, "no memory for %zu bytes", bytes);
+        return fail(ncclUnhandledCudaError, "cannot allocate %zu bytes", bytes);
     char *p = base + (2 * PAGE - (uintptr_t)base % PAGE);
     memcpy(p - sizeof base, &base, sizeof base);
     *out = p;
@@ -210,7 +210,7 @@ ncclResult_t ncclMemFree(void *p)
     return cudaFree(base) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
-/* Of this rank alone, and done when it returns. */
+/* Affects this rank only, and completes before it returns. */
 ncclResult_t ncclCommRegister(const ncclComm_t comm, void *p, size_t size, void **handle)
 {
     need_version(21900, "ncclCommRegister");
@@ -236,8 +236,8 @@ ncclResult_t ncclCommDeregister(const ncclComm_t comm, void *handle)
     return s == ncclSuccess ? delist(c.get(), handle, false) : s;
 }
 
-/* All ranks register windows of the same size in the same order. Where NCCL has none for the
- * machine, it says nothing and gives none. */
+/* All ranks register windows of the same size in the same order. If windows are unsupported, the
+ * call succeeds and returns a NULL window, as NCCL's does. */
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *p, size_t size, ncclWindow_t *window,
                                     int flags)
 {

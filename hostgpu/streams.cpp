@@ -1,13 +1,13 @@
 /* Streams and events of the host emulation.
  *
- * A stream is a thread that runs the items of a queue in order. It starts with the first item. Each
- * stream counts the items that it was given (`submitted`) and has done (`completed`); "after this
- * point of that stream" is a pair of a stream and a count, and that is all that events and the
- * legacy default stream need: an item waits for such points before it runs. Points lie in the past
- * when they are taken, so waiting cannot go round in a circle.
+ * A stream is a thread that runs the items of a queue in order. It starts with the first item.
+ * Each stream counts the items `submitted` and `completed`; a point in a stream is a pair of the
+ * stream and a count. Events and the legacy default stream are implemented by points: an item
+ * waits for its points before it runs. Points refer to items already submitted, so waits cannot
+ * form a cycle.
  *
- * One mutex guards everything here; nothing is computed under it. Streams, and the threads of
- * streams, live until the process ends if nobody destroys them. */
+ * One mutex protects everything here; nothing is computed while holding it. Streams and their
+ * threads live until they are destroyed or the process ends. */
 #include "hostgpu/streams_internal.h"
 
 #include <algorithm>
@@ -26,17 +26,17 @@ using namespace hostgpu::streams;
 namespace
 {
 
-/* When a stream's latest items ended by the device's clock: more than a queue holds. */
+/* Number of items per stream whose end on the device clock is stored: more than a queue holds. */
 const uint64_t ENDS = 4096;
 
-thread_local CUstream_st *own_stream; /* of a stream's thread */
+thread_local CUstream_st *own_stream; /* set on a stream's thread */
 
-/* Of the item that runs, or its part, by the device's clock. */
+/* Begin and end of the running item, or of its current node, on the device clock. */
 thread_local struct {
     uint64_t begin, end;
 } turn;
 
-std::atomic<uint64_t> most_behind; /* ns that the host was behind the device's clock */
+std::atomic<uint64_t> most_behind; /* ns that the host lagged behind the device clock */
 
 uint64_t host_ns()
 {
@@ -61,8 +61,8 @@ void wait_for(std::unique_lock<std::mutex> &lock, const struct point &p)
         p.stream->done.wait(lock, [&p] { return reached(p); });
 }
 
-/* StarPU's workers ask in a loop whether something has ended. Each such question waits a moment for it,
- * or they would take the cores from the streams. */
+/* StarPU's workers poll for completion in a loop. Each query waits briefly, to leave the cores to
+ * the streams. */
 const std::chrono::microseconds QUERY_WAIT(50);
 
 bool reached_soon(std::unique_lock<std::mutex> &lock, const struct point &p)
@@ -70,15 +70,15 @@ bool reached_soon(std::unique_lock<std::mutex> &lock, const struct point &p)
     return reached(p) || p.stream->done.wait_for(lock, QUERY_WAIT, [&p] { return reached(p); });
 }
 
-/* CUDA forbids calls from host functions; work of the libraries here has no reason for any. */
+/* CUDA forbids calls from host functions; the libraries emulated here do not need any. */
 void not_on_stream(const char *what)
 {
     if (own_stream)
         hostgpu::die("%s: a function that runs on a stream must not call CUDA", what);
 }
 
-/* Sleep for 0..SS_HOSTGPU_JITTER microseconds, by chance: work that nothing orders should not run
- * in the same order each time. */
+/* Sleeps for a pseudo-random 0..SS_HOSTGPU_JITTER microseconds, so that the order of unordered
+ * work varies. */
 void jitter(struct CUstream_st *s)
 {
     static const long most = hostgpu::environment("SS_HOSTGPU_JITTER", 0, 0, 1000000);
@@ -90,7 +90,7 @@ void jitter(struct CUstream_st *s)
     nanosleep(&t, nullptr);
 }
 
-/* When an item ended by the device's clock; 0: long ago. */
+/* Returns when an item ended on the device clock; 0: long ago. */
 uint64_t end_of(const struct CUstream_st &s, uint64_t count)
 {
     const bool known = !s.ended.empty() && count > 0 && s.completed < count + ENDS;
@@ -106,7 +106,8 @@ uint64_t begin_of(const struct CUstream_st &s, const struct item &it)
     return begin;
 }
 
-/* Signals are for the program's threads, and a worker's binding to a core is not for streams. */
+/* Blocks signals, which belong to the program's threads, and resets the affinity inherited from a
+ * worker. */
 void prepare_thread(CUstream_st *s)
 {
     own_stream = s;
@@ -134,10 +135,10 @@ void run(const char *what, const std::function<void()> &work)
     }
 }
 
-/* StarPU's idle workers poll, and on a few cores they would take most of the time of the thread
- * that works. So the process steps back when it begins, and streams, but no further, step up again:
- * above other programs they would starve the kernel's own threads. Where that may not be done (only
- * root may go up), everything is just slower. */
+/* StarPU's idle workers poll, and on few cores they would take most of the time of the working
+ * thread. So the process lowers its priority at start, and streams restore the original one; a
+ * priority above other programs would starve kernel threads. Without permission (only root may
+ * raise the priority) everything is just slower. */
 const int STEP_BACK = 10;
 int own_priority;
 
@@ -170,7 +171,7 @@ void stream_main(std::shared_ptr<CUstream_st> s)
             lock.unlock();
             jitter(s.get());
             run(it.what, it.work);
-        } /* what the item held is gone before it counts as done */
+        } /* destroys the item before it counts as completed */
         lock.lock();
         s->completed++;
         if (!s->ended.empty())
@@ -193,7 +194,7 @@ std::shared_ptr<CUstream_st> make_stream(int device, bool blocking, int priority
     return s;
 }
 
-/* What a new item of s waits for on behalf of the legacy default stream. */
+/* Returns the points that a new item of s waits for because of the legacy default stream. */
 std::vector<struct point> implied(const std::shared_ptr<CUstream_st> &s)
 {
     std::vector<struct point> after;
@@ -206,7 +207,7 @@ std::vector<struct point> implied(const std::shared_ptr<CUstream_st> &s)
     return after;
 }
 
-/* What a stream holds that is not done; whoever gives it more waits. About CUDA's. */
+/* Pending items of a stream; a call that enqueues another one waits. About the same as CUDA's. */
 const uint64_t QUEUE_ITEMS = 1024;
 
 void close_stream(const std::shared_ptr<CUstream_st> &s)
@@ -300,7 +301,7 @@ void run_part(const char *what, const std::function<void()> &work)
 
 } // namespace streams
 
-/* `kernel`: its work is given what is drawn. */
+/* kernel: `work` gets the drawn values. */
 static cudaError_t give(cudaStream_t stream, const char *what,
                         std::function<void(struct draw)> work, bool kernel)
 {
@@ -385,7 +386,8 @@ void wait_stream(cudaStream_t stream)
     not_on_stream("waiting for a stream");
     std::unique_lock<std::mutex> lock(all().mutex);
     std::shared_ptr<CUstream_st> s = find(stream);
-    /* An empty item of the default stream would wait for the others: so does who waits for it. */
+    /* An empty item of the default stream would wait for the others, so the caller waits for them
+     * too. */
     for (const struct point &p : implied(s))
         if (s->legacy)
             wait_for(lock, p);
@@ -460,7 +462,7 @@ cudaError_t cudaStreamCreate(cudaStream_t *out)
     return cudaStreamCreateWithPriority(out, cudaStreamDefault, 0);
 }
 
-/* Returns at once; the stream ends when its work is done. */
+/* Returns immediately; the stream ends when its work is done. */
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
     HOSTGPU_BEGIN();
@@ -487,7 +489,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
     return hostgpu::standing();
 }
 
-/* fault.c has the calls of these two names. */
+/* fault.c defines cudaStreamQuery and cudaEventQuery, which call these. */
 cudaError_t hostgpu_stream_query(cudaStream_t stream);
 cudaError_t hostgpu_event_query(cudaEvent_t event);
 

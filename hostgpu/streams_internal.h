@@ -1,4 +1,4 @@
-/* Inside of streams.cpp, whose mutex guards all of this, and graphs.cpp. */
+/* Internals of streams.cpp and graphs.cpp. The mutex of streams.cpp protects all of this. */
 #ifndef HOSTGPU_STREAMS_INTERNAL_H
 #define HOSTGPU_STREAMS_INTERNAL_H
 
@@ -31,16 +31,16 @@ struct item {
     uint64_t enqueued; /* ns */
 };
 
-/* What a stream was given while it captured; runs once for each launch of its graph. */
+/* An item captured by a stream; runs once per launch of its graph. */
 struct node {
     const char *what;
     std::function<void(struct draw)> work;
-    bool kernel; /* is told something: else anything will do */
+    bool kernel; /* uses its argument */
 };
 
 struct capture {
     enum cudaStreamCaptureMode mode;
-    std::thread::id thread; /* which began it */
+    std::thread::id thread; /* that began it */
     bool invalid = false, ended = false;
     std::vector<struct node> nodes;
 };
@@ -50,16 +50,16 @@ struct capture {
 
 struct CUstream_st {
     int device = 0, priority = 0;
-    bool legacy = false;   /* the default stream: waits for blocking streams, and they for it */
+    bool legacy = false;   /* the default stream: synchronizes with blocking streams */
     bool blocking = false; /* not created with cudaStreamNonBlocking */
     bool started = false, closing = false;
     uint64_t submitted = 0, completed = 0;
     std::deque<struct hostgpu::streams::item> queue;
     std::condition_variable arrived, done;
     uint64_t random = 0; /* state of the jitter */
-    /* When items ended: [ENDS], of item n at n % ENDS; empty: the device does not emulate time. */
+    /* [ENDS]: when items ended, item n at n % ENDS; empty without timed emulation. */
     std::vector<uint64_t> ended;
-    std::shared_ptr<struct hostgpu::streams::capture> capture; /* null: it does not capture */
+    std::shared_ptr<struct hostgpu::streams::capture> capture; /* null: not capturing */
 };
 
 struct CUevent_st {
@@ -68,7 +68,7 @@ struct CUevent_st {
     struct hostgpu::streams::point point;
     std::shared_ptr<struct timespec> time;
     std::shared_ptr<struct hostgpu::streams::capture>
-        capture; /* it was recorded last in, or null */
+        capture; /* in which it was last recorded, or null */
 };
 
 namespace hostgpu
@@ -78,34 +78,34 @@ namespace streams
 
 struct state {
     std::mutex mutex;
-    std::map<CUstream_st *, std::shared_ptr<CUstream_st>> streams; /* closing ones too */
+    std::map<CUstream_st *, std::shared_ptr<CUstream_st>> streams; /* including closing ones */
     std::map<int, std::shared_ptr<CUstream_st>> legacy;            /* by device */
     std::set<CUevent_st *> events;
     std::set<struct CUgraph_st *> graphs;
     std::set<struct CUgraphExec_st *> execs;
     uint64_t created = 0;
 };
-struct state &all(); /* never destroyed: threads of streams run until the very end */
+struct state &all(); /* never destroyed: stream threads run until the process ends */
 
-/* The stream of a handle. 0 and cudaStreamLegacy: the current device's default stream. */
+/* Returns the stream of a handle. 0 and cudaStreamLegacy: the current device's default stream. */
 std::shared_ptr<CUstream_st> find(cudaStream_t handle);
-/* After what the stream was given so far. */
+/* Returns the point after all items submitted so far. */
 struct point now(const std::shared_ptr<CUstream_st> &s);
-/* A new item, on a stream that does not capture. */
+/* Submits a new item to a stream that does not capture. */
 void submit(std::unique_lock<std::mutex> &lock, const std::shared_ptr<CUstream_st> &s,
             const char *what, std::function<void()> work, const struct point &after = {});
-/* The same for whom counts what it enqueues. */
+/* The same, counted for hostgpu_enqueued. */
 void submit_counted(std::unique_lock<std::mutex> &lock, const std::shared_ptr<CUstream_st> &s,
                     const char *what, std::function<void()> work, const struct point &after = {});
-/* Inside of an item: its next part, which begins when the last has ended. */
+/* Inside an item: runs its next node, which begins when the previous one has ended. */
 void run_part(const char *what, const std::function<void()> &work);
 
-/* Captures (graphs.cpp): why CUDA refuses a call, or cudaSuccess. A call that it refuses makes the
- * captures invalid that it conflicts with. */
-cudaError_t refuse_work(const CUstream_st &s);     /* to be enqueued */
-cudaError_t refuse_question(const CUstream_st &s); /* what waits for it or asks */
+/* Captures (graphs.cpp): return the error with which CUDA refuses a call, or cudaSuccess. A
+ * refused call invalidates the captures that it conflicts with. */
+cudaError_t refuse_work(const CUstream_st &s);     /* enqueuing on s */
+cudaError_t refuse_question(const CUstream_st &s); /* waiting for it or querying it */
 cudaError_t refuse_question(const CUevent_st &e);
-cudaError_t refuse_wait(const CUstream_st &s, const CUevent_st &e); /* of s for e */
+cudaError_t refuse_wait(const CUstream_st &s, const CUevent_st &e); /* s waits for e */
 
 } // namespace streams
 } // namespace hostgpu

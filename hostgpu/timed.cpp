@@ -1,4 +1,4 @@
-/* Timed emulation: what a device with timed emulation spends its time on (hostgpu.h). */
+/* Timed emulation: times of tasks and links (hostgpu.h). */
 #include "hostgpu/hostgpu.h"
 
 #include <atomic>
@@ -28,7 +28,7 @@ struct link parse_link(const char *variable)
     char number[64];
     if ((n != 1 && n != 2) || !(gb > 0) || !(us >= 0) || !std::isfinite(gb + us) ||
         (n == 1 && sscanf(text, "%63[0-9.e+-]%c", number, &more) != 1))
-        hostgpu::die("%s=%s: GB/s are wanted, and microseconds behind a colon", variable, text);
+        hostgpu::die("%s=%s: must be GB/s[:microseconds]", variable, text);
     l.bytes_per_s = gb * 1e9;
     l.latency = us * 1e-6;
     return l;
@@ -87,7 +87,7 @@ extern "C" void hostgpu_spend(cudaStream_t stream, double seconds)
 {
     const uint64_t ns = host_ns_of(seconds);
     if (!emulates_time())
-        die("time is spent on a device that does not emulate time");
+        die("hostgpu_spend without timed emulation");
     spending = true;
     enqueue(stream, "a task's time", [ns] { ends_at(begun_at() + ns); });
 }

@@ -1,5 +1,5 @@
 # SS_CUDA: NVIDIA's toolkit, version 12 or later: the compiler nvcc, the run-time library and cuBLASLt;
-# optional, and used only where SS_GPU finds all that GPUs need. Sets CUDA_CFLAGS, CUDA_LIBS, NVCC,
+# optional, and used only if SS_GPU finds everything that GPUs need. Sets CUDA_CFLAGS, CUDA_LIBS, NVCC,
 # NVCCFLAGS, NVCC_HOST and CUDA_ARCH_FLAGS; have_cuda; for messages ss_cuda_root, ss_cuda_version, ss_cuda_arch and
 # ss_cuda_lack.
 AC_DEFUN([SS_CUDA], [
@@ -11,12 +11,12 @@ AC_DEFUN([SS_CUDA], [
         [], [with_cuda_arch="80 90"])
     AC_ARG_ENABLE([hostgpu],
         [AS_HELP_STRING([--enable-hostgpu],
-            [for tests only, not to be installed: a GPU emulated on the CPU @<:@no@:>@])],
+            [emulate a GPU on the CPU, for tests only; cannot be installed @<:@no@:>@])],
         [], [enable_hostgpu=no])
     AC_ARG_VAR([CUDA_CFLAGS], [C compiler flags for CUDA])
     AC_ARG_VAR([CUDA_LIBS], [linker flags for CUDA])
     AC_ARG_VAR([NVCC], [CUDA compiler])
-    AC_ARG_VAR([NVCCFLAGS], [CUDA compiler flags @<:@-O3 -lineinfo, and packed kernels where nvcc can@:>@])
+    AC_ARG_VAR([NVCCFLAGS], [CUDA compiler flags @<:@-O3 -lineinfo, and compressed kernels if nvcc supports it@:>@])
 
     have_cuda=no
     ss_cuda_root=
@@ -26,7 +26,7 @@ AC_DEFUN([SS_CUDA], [
             AC_PATH_PROGS([NVCC], [nvcc], [],
                 [$PATH:${CUDA_HOME:-/usr/local/cuda}/bin:${CUDA_PATH:-/usr/local/cuda}/bin:/usr/local/cuda/bin])
             ss_folders="$CUDA_HOME $CUDA_PATH /usr/local/cuda /usr"
-            # The rest lies beside nvcc, which may have been reached through a link.
+            # The toolkit is the folder above nvcc, whose path may be a symbolic link.
             AS_IF([test -n "$NVCC"], [
                 ss_path=`readlink -f "$NVCC"`
                 ss_path=`AS_DIRNAME(["$ss_path"])`
@@ -38,7 +38,7 @@ AC_DEFUN([SS_CUDA], [
             [SS_NVIDIA_CHECK([cuda], [CUDA], [cuda_runtime.h], [int v; cudaRuntimeGetVersion(&v)],
                  [CUDART_VERSION / 1000], [CUDART_VERSION % 1000 / 10], [0], [12])
              ss_cuda_version=$ss_major.$ss_minor
-             # Without a StarPU that knows CUDA nothing is compiled: save the seconds.
+             # Without a StarPU built with CUDA nothing is compiled: skip the check, which takes seconds.
              AS_IF([test $have_cuda = yes && test $ss_starpu_cuda = yes && test "$enable_hostgpu" != yes],
                  [SS_NVCC])])])
     AC_SUBST([CUDA_ARCH_FLAGS])
@@ -46,7 +46,7 @@ AC_DEFUN([SS_CUDA], [
     AC_SUBST([with_cuda_arch])
 ])
 
-# SS_NVCC: have_cuda becomes no where nvcc cannot compile for the wanted GPUs with this C++ compiler.
+# SS_NVCC: set have_cuda=no if nvcc cannot compile for the requested GPUs with this C++ compiler.
 AC_DEFUN([SS_NVCC], [
     ss_cuda_arch=`AS_ECHO(["$with_cuda_arch"]) | sed -e 's/sm_//g' -e 's/[[,;]]/ /g'`
     CUDA_ARCH_FLAGS=
@@ -54,12 +54,12 @@ AC_DEFUN([SS_NVCC], [
         CUDA_ARCH_FLAGS="$CUDA_ARCH_FLAGS -gencode arch=compute_$ss_arch,code=sm_$ss_arch"
     done
     CUDA_ARCH_FLAGS="$CUDA_ARCH_FLAGS -gencode arch=compute_$ss_arch,code=compute_$ss_arch"
-    # nvcc from 12.8 on packs kernels to a fifth if it is asked to; they are unpacked when they are loaded.
+    # nvcc 12.8 and later can compress kernels to a fifth of their size; they are decompressed when loaded.
     AS_IF([test "${NVCCFLAGS+set}" != set],
         [NVCCFLAGS="-O3 -lineinfo"
          AS_IF([test -n "$NVCC" && $NVCC --help 2>/dev/null | grep -e --compress-mode >/dev/null],
              [NVCCFLAGS="$NVCCFLAGS --compress-mode=size"])])
-    # nvcc takes the name of a program, not a command.
+    # -ccbin takes the name of a program, not a command with arguments.
     for NVCC_HOST in $CXX; do
         AS_CASE([$NVCC_HOST], [*ccache|*distcc], [], [break])
     done

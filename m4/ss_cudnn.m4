@@ -1,5 +1,5 @@
-# SS_CUDNN: NVIDIA's convolutions, version 9 or later, in a folder of their own, in CUDA's or in the
-# system's. Sets CUDNN_CFLAGS, CUDNN_LIBS; have_cudnn; for messages ss_cudnn_version and ss_cudnn_lack.
+# SS_CUDNN: cuDNN 9 or later, in its own folder, in CUDA's or in the system's. Sets CUDNN_CFLAGS, CUDNN_LIBS;
+# have_cudnn; for messages ss_cudnn_version and ss_cudnn_lack.
 AC_DEFUN([SS_CUDNN], [
     SS_ARG_WITH([cudnn], [cuDNN 9 or later, needed for CUDA])
     AC_ARG_VAR([CUDNN_CFLAGS], [C compiler flags for cuDNN])
@@ -14,7 +14,7 @@ AC_DEFUN([SS_CUDNN], [
                 [CUDNN_MAJOR], [CUDNN_MINOR], [CUDNN_PATCHLEVEL], [9])])])
 ])
 
-# SS_CUDNN_DESCRIBES: for --enable-hostgpu. Does the library load, without a GPU, and take descriptions?
+# SS_CUDNN_DESCRIBES: for --enable-hostgpu: check that cuDNN loads and creates descriptors without a GPU.
 AC_DEFUN([SS_CUDNN_DESCRIBES], [
     ss_cppflags=$CPPFLAGS; ss_libs=$LIBS
     CPPFLAGS="$CPPFLAGS $CUDA_CFLAGS $CUDNN_CFLAGS"; LIBS="$CUDNN_LIBS $LIBS"
@@ -25,7 +25,7 @@ AC_DEFUN([SS_CUDNN_DESCRIBES], [
                 cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &d)]])],
         [AC_MSG_RESULT([yes])],
         [AC_MSG_RESULT([no])
-         AC_MSG_ERROR([--enable-hostgpu: cuDNN $ss_cudnn_version ($CUDNN_LIBS) does not load or is older than 9.8, which the emulation asks for its plans; --with-cudnn=DIR names another])],
+         AC_MSG_ERROR([--enable-hostgpu: cuDNN $ss_cudnn_version ($CUDNN_LIBS) does not load or is older than 9.8, which the emulation needs for its plans; use another one with --with-cudnn=DIR])],
         [AC_MSG_RESULT([not tried])])
     CPPFLAGS=$ss_cppflags; LIBS=$ss_libs
 ])

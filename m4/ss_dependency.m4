@@ -1,9 +1,9 @@
-# Helpers that every dependency's macro file shares.
+# Helpers shared by the macro files of all dependencies.
 
 # SS_ARG_WITH(NAME, WHAT)
-# The switch --with-NAME=guess|yes|no|DIR. Afterwards $with_NAME is guess, yes, no or an absolute
-# folder, and $ss_dir is that folder or empty. yes and DIR fail when the dependency is missing,
-# guess goes on without it where it is optional.
+# Define the option --with-NAME=guess|yes|no|DIR. Sets $with_NAME to guess, yes, no or an absolute
+# folder, and $ss_dir to that folder or empty. yes and DIR fail if the dependency is missing; guess
+# continues without it if it is optional.
 AC_DEFUN([SS_ARG_WITH], [
     AC_ARG_WITH([$1],
         [AS_HELP_STRING([--with-$1=guess|yes|no|DIR], [$2 @<:@guess@:>@])],
@@ -13,14 +13,14 @@ AC_DEFUN([SS_ARG_WITH], [
         [yes|no|guess], [],
         [ss_dir=`cd "$with_$1" 2>/dev/null && pwd`
          AS_IF([test -z "$ss_dir"],
-             [AC_MSG_ERROR([--with-$1=$with_$1: not a folder (say guess, yes, no or a folder)])])
+             [AC_MSG_ERROR([--with-$1=$with_$1: not a folder (use guess, yes, no or a folder)])])
          with_$1=$ss_dir])
     AC_SUBST([with_$1])
 ])
 
 # SS_MISSING(NAME, REQUIRED, MESSAGE)
-# What to do when NAME was not found: an error if REQUIRED is "required", or if the switch says yes or
-# names a folder; nothing if it says no; a warning otherwise.
+# Handle a dependency NAME that was not found: an error if REQUIRED is "required", or if the option is yes
+# or a folder; nothing if it is no; a warning otherwise.
 AC_DEFUN([SS_MISSING], [
     AS_CASE([$2:$with_$1],
         [required:*], [AC_MSG_ERROR([$3])],
@@ -30,7 +30,7 @@ AC_DEFUN([SS_MISSING], [
 ])
 
 # SS_ADD_RPATH(VARIABLE, LIBDIR)
-# A library outside the system's folders is found at run time without LD_LIBRARY_PATH.
+# Add a run path for a library outside the system's folders, so that LD_LIBRARY_PATH is not needed.
 AC_DEFUN([SS_ADD_RPATH], [
     AS_CASE([$2],
         [''|/lib|/lib/*|/lib64|/usr/lib|/usr/lib/*|/usr/lib64], [],
@@ -38,9 +38,9 @@ AC_DEFUN([SS_ADD_RPATH], [
 ])
 
 # SS_PKG(NAME, VARIABLE, MODULES, VERSION, REQUIRED, MESSAGE)
-# Find the first of the pkg-config MODULES that is at least VERSION, below --with-NAME=DIR when a
-# folder was given. Sets VARIABLE_CFLAGS, VARIABLE_LIBS, ss_NAME_module, ss_NAME_version (for the
-# summary) and have_NAME (yes or no).
+# Find the first of the pkg-config MODULES that is at least VERSION, below --with-NAME=DIR if a folder
+# was given. Sets VARIABLE_CFLAGS, VARIABLE_LIBS, ss_NAME_module, ss_NAME_version (for the summary) and
+# have_NAME (yes or no).
 AC_DEFUN([SS_PKG], [
     AC_REQUIRE([PKG_PROG_PKG_CONFIG])
     AS_IF([test -z "$PKG_CONFIG"],
@@ -59,18 +59,18 @@ AC_DEFUN([SS_PKG], [
             AS_IF([test -z "$ss_$1_module" && $PKG_CONFIG --exists "$ss_module >= $4"],
                 [ss_$1_module=$ss_module])
         done
-        # A folder that was named is meant: no other installation will do.
+        # If a folder was given, accept no other installation.
         AS_CASE([$ss_dir:`$PKG_CONFIG --variable=pcfiledir $ss_$1_module 2>/dev/null`],
             [:*], [],
             ["$ss_dir:$ss_dir"/*], [],
             [ss_$1_module=missing-below-$ss_dir])
-        # Its module file names the folder that it was built for, where headers and libraries would be looked for.
+        # The .pc file names the prefix of the build, where headers and libraries would be searched.
         ss_libdir=`$PKG_CONFIG --variable=libdir $ss_$1_module 2>/dev/null`
         AS_CASE([$ss_dir:$ss_libdir:`cd "$ss_libdir" 2>/dev/null && pwd -P`/],
             [:*|*::*], [],
             [*:"`cd "$ss_dir" && pwd -P`"/*], [],
-            [AC_MSG_ERROR([--with-$1=$ss_dir: it was built for another folder and moved (its $ss_$1_module.pc says libdir=$ss_libdir); move it back, or build it again for its new place])])
-        # With VARIABLE_CFLAGS and VARIABLE_LIBS set by hand, no module file is needed.
+            [AC_MSG_ERROR([--with-$1=$ss_dir: it was built for another folder and moved ($ss_$1_module.pc has libdir=$ss_libdir); move it back, or rebuild it for this folder])])
+        # If the user sets VARIABLE_CFLAGS and VARIABLE_LIBS, no .pc file is needed.
         AS_IF([test -z "$ss_$1_module"], [for ss_$1_module in $3; do break; done])
         PKG_CHECK_MODULES([$2], [$ss_$1_module >= $4],
             [have_$1=yes

@@ -1,4 +1,4 @@
-# SS_GPU: whether GPUs are used: with CUDA, cuDNN and a StarPU that knows CUDA, all of them or none.
+# SS_GPU: enable GPU support if CUDA, cuDNN and a StarPU built with CUDA are all available.
 # After SS_STARPU, SS_CUDA, SS_CUDNN and SS_NCCL. Sets have_gpu, GPU_LIBS, NVCC_WARN_FLAGS,
 # CXX_WARN_FLAGS and the conditionals and defines HAVE_CUDA, HAVE_NCCL and HOSTGPU (SS_HOSTGPU).
 AC_DEFUN([SS_GPU], [
@@ -15,13 +15,13 @@ AC_DEFUN([SS_GPU], [
         [yes:*], [],
         [no:no:no:*|no:no:guess:*|no:guess:no:*], [],
         [no:guess:guess:], [],
-        [no:guess:guess:*], [AC_MSG_WARN([GPUs are left out. Missing is $ss_lack])],
-        [AC_MSG_ERROR([CUDA was asked for. Missing is $ss_lack])])
+        [no:guess:guess:*], [AC_MSG_WARN([GPU support is disabled. Missing: $ss_lack])],
+        [AC_MSG_ERROR([CUDA was requested. Missing: $ss_lack])])
     AS_IF([test "$enable_hostgpu" = yes && test $have_gpu = no],
-        [AC_MSG_ERROR([--enable-hostgpu needs CUDA's headers, cuDNN and a StarPU with CUDA. Missing is $ss_lack])])
+        [AC_MSG_ERROR([--enable-hostgpu needs CUDA's headers, cuDNN and a StarPU with CUDA. Missing: $ss_lack])])
 
-    # The emulation serves instead of NVIDIA's libraries, but for cuDNN, which makes plans for a GPU that
-    # it is only described.
+    # The emulation replaces NVIDIA's libraries except cuDNN, which creates plans from the description of
+    # a GPU alone.
     AS_IF([test "$enable_hostgpu" = yes], [
         CUDA_LIBS= NCCL_LIBS=
         SS_CUDNN_DESCRIBES])
@@ -29,9 +29,9 @@ AC_DEFUN([SS_GPU], [
     AS_IF([test $have_nccl = no], [
         AS_CASE([$have_gpu:$enable_hostgpu:$with_nccl],
             [*:no], [],
-            [yes:no:guess], [AC_MSG_WARN([NCCL was not found: sums over GPUs go through MPI and the host (module load nccl, or NVIDIA's packages; --with-nccl=DIR)])],
+            [yes:no:guess], [AC_MSG_WARN([NCCL was not found: all-reduces between GPUs go through MPI and the host (module load nccl, or NVIDIA's packages; --with-nccl=DIR)])],
             [*:guess], [],
-            [AC_MSG_ERROR([NCCL was asked for, and header nccl.h, library nccl were not found, or no CUDA to use it with])])
+            [AC_MSG_ERROR([NCCL was requested, but header nccl.h and library nccl were not found, or GPU support is disabled])])
         NCCL_CFLAGS= NCCL_LIBS=])
     AS_IF([test $have_gpu = no], [CUDA_CFLAGS= CUDA_LIBS= CUDNN_CFLAGS= CUDNN_LIBS=])
 
@@ -48,8 +48,8 @@ AC_DEFUN([SS_GPU], [
     AC_SUBST([NVCC_WARN_FLAGS])
     AC_SUBST([CXX_WARN_FLAGS])
 
-    AS_IF([test $have_gpu = yes], [AC_DEFINE([HAVE_CUDA], [1], [CUDA, cuDNN and StarPU with CUDA are there])])
-    AS_IF([test $have_nccl = yes], [AC_DEFINE([HAVE_NCCL], [1], [NCCL is there])])
+    AS_IF([test $have_gpu = yes], [AC_DEFINE([HAVE_CUDA], [1], [CUDA, cuDNN and StarPU with CUDA are available])])
+    AS_IF([test $have_nccl = yes], [AC_DEFINE([HAVE_NCCL], [1], [NCCL is available])])
     AS_IF([test "$enable_hostgpu" = yes],
         [AC_DEFINE([SS_HOSTGPU], [1], [GPUs are emulated on the CPU, for tests])])
     AM_CONDITIONAL([HAVE_CUDA], [test $have_gpu = yes])

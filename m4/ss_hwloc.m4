@@ -1,4 +1,4 @@
-# SS_HWLOC: the machine's topology, to decide which cores do which work. Sets HWLOC_CFLAGS, HWLOC_LIBS.
+# SS_HWLOC: hwloc, for the machine's topology, by which threads are bound to cores. Sets HWLOC_CFLAGS, HWLOC_LIBS.
 AC_DEFUN([SS_HWLOC], [
     SS_ARG_WITH([hwloc], [hwloc 2 or later; required])
     SS_PKG([hwloc], [HWLOC], [hwloc], [2.0], [required],

@@ -1,4 +1,4 @@
-# SS_JANSSON: JSON, for safetensors headers and logs. Sets JANSSON_CFLAGS, JANSSON_LIBS.
+# SS_JANSSON: Jansson, for JSON in safetensors headers and logs. Sets JANSSON_CFLAGS, JANSSON_LIBS.
 AC_DEFUN([SS_JANSSON], [
     SS_ARG_WITH([jansson], [Jansson 2.10 or later; required])
     SS_PKG([jansson], [JANSSON], [jansson], [2.10], [required],

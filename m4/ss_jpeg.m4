@@ -1,6 +1,5 @@
-# SS_JPEG: libjpeg-turbo, to read pictures. Sets JPEG_CFLAGS, JPEG_LIBS and, for the summary,
-# ss_jpeg_version. The IJG's own library has a module file of the same name, but no decoding of parts of
-# a picture.
+# SS_JPEG: libjpeg-turbo, to read images. Sets JPEG_CFLAGS, JPEG_LIBS and, for the summary, ss_jpeg_version.
+# The IJG's library has a .pc file of the same name, but cannot decode a region of an image.
 AC_DEFUN([SS_JPEG], [
     SS_ARG_WITH([jpeg], [libjpeg-turbo 1.5 or later; required])
     m4_define([ss_jpeg_message],
@@ -9,6 +8,6 @@ AC_DEFUN([SS_JPEG], [
     ss_libs=$LIBS
     LIBS="$JPEG_LIBS $LIBS"
     AC_CHECK_FUNC([jpeg_crop_scanline], [], [AC_MSG_ERROR([ss_jpeg_message
-    A libjpeg $ss_jpeg_version is there, which is not libjpeg-turbo.])])
+    Found libjpeg $ss_jpeg_version, which is not libjpeg-turbo.])])
     LIBS=$ss_libs
 ])

@@ -4,7 +4,7 @@
 # conditional and define HAVE_MPI; for the summary ss_mpi_source.
 AC_DEFUN([SS_MPI], [
     SS_ARG_WITH([mpi], [MPI, for more than one rank])
-    AC_ARG_VAR([MPICC], [MPI compiler wrapper, asked for its flags only])
+    AC_ARG_VAR([MPICC], [MPI compiler wrapper, used only for its flags])
     AC_ARG_VAR([MPIEXEC], [launcher of MPI programs, for the tests])
     AC_ARG_VAR([MPI_CFLAGS], [C compiler flags for MPI])
     AC_ARG_VAR([MPI_LIBS], [linker flags for MPI])
@@ -12,7 +12,7 @@ AC_DEFUN([SS_MPI], [
     ss_mpi_source=none
     AS_IF([test "$with_mpi" != no], [
         AS_IF([test -n "$ss_dir"], [ss_path=$ss_dir/bin], [ss_path=$PATH])
-        # This machine's wrapper knows nothing of another's libraries.
+        # When cross-compiling, the build machine's wrapper reports the wrong libraries.
         AS_IF([test -n "$ss_dir" || test "$cross_compiling" != yes],
             [AC_PATH_PROGS([MPICC], [mpicc], [], [$ss_path])])
         AS_IF([test -n "$MPI_LIBS"],
@@ -49,10 +49,10 @@ AC_DEFUN([SS_MPI], [
         AC_PATH_PROGS([MPIEXEC], [mpiexec mpirun], [], [$ss_path])
     ])
     AS_IF([test $have_mpi = yes],
-        [AC_DEFINE([HAVE_MPI], [1], [MPI is there])],
+        [AC_DEFINE([HAVE_MPI], [1], [MPI is available])],
         [MPI_CFLAGS= MPI_LIBS= MPIEXEC=
          AS_IF([test "$with_mpi" != no],
              [SS_MISSING([mpi], [optional],
-                 [no working MPI was found: this build has one rank only (Debian packages libopenmpi-dev and openmpi-bin, Spack spec openmpi, Guix package openmpi, or module load openmpi). Name its folder with --with-mpi=DIR.])])])
+                 [no working MPI was found: this build has one rank only (Debian packages libopenmpi-dev and openmpi-bin, Spack spec openmpi, Guix package openmpi, or module load openmpi). Set its folder with --with-mpi=DIR.])])])
     AM_CONDITIONAL([HAVE_MPI], [test $have_mpi = yes])
 ])

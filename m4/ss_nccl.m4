@@ -1,5 +1,5 @@
-# SS_NCCL: sums over several GPUs, version 2 or later, in a folder of its own, in CUDA's or in the
-# system's; optional. Sets NCCL_CFLAGS, NCCL_LIBS; have_nccl; for messages ss_nccl_version.
+# SS_NCCL: NCCL 2 or later, for collectives between GPUs, in its own folder, in CUDA's or in the system's;
+# optional. Sets NCCL_CFLAGS, NCCL_LIBS; have_nccl; for messages ss_nccl_version.
 AC_DEFUN([SS_NCCL], [
     SS_ARG_WITH([nccl], [NCCL 2, for several GPUs])
     AC_ARG_VAR([NCCL_CFLAGS], [C compiler flags for NCCL])

@@ -1,10 +1,10 @@
-# SS_NVIDIA: what the macro files of NVIDIA's libraries share. They come without pkg-config files, and
-# in several layouts: a toolkit (include, lib64, targets/*), a system (include, lib/TRIPLET), one of
-# Python's packages (include and lib side by side, libraries only as lib*.so.N), or the folder that
-# holds all of these packages (site-packages/nvidia, with a folder for each below).
+# SS_NVIDIA: helpers shared by the macro files of NVIDIA's libraries, which have no pkg-config files and
+# several layouts: a toolkit (include, lib64, targets/*), the system (include, lib/TRIPLET), a Python
+# package (folders include and lib, libraries only as lib*.so.N), or the folder that contains all of
+# these packages (site-packages/nvidia, with a subfolder for each).
 
-# SS_NVIDIA_LIB_FLAG(LIBRARY, FOLDER): sets ss_flag to what names the library to the linker, empty if it
-# is not in that folder.
+# SS_NVIDIA_LIB_FLAG(LIBRARY, FOLDER): set ss_flag to the linker flag of the library, empty if it is not in
+# that folder.
 AC_DEFUN([SS_NVIDIA_LIB_FLAG], [
     ss_flag=
     AS_IF([test -e "$2/lib$1.so"], [ss_flag=-l$1], [
@@ -14,8 +14,8 @@ AC_DEFUN([SS_NVIDIA_LIB_FLAG], [
 ])
 
 # SS_NVIDIA_FIND(NAME, VARIABLE, HEADER, LIBRARIES, FOLDERS)
-# The first of FOLDERS that holds HEADER and all of LIBRARIES. Sets ss_NAME_root (empty if there is none),
-# VARIABLE_CFLAGS and VARIABLE_LIBS, where the user has not set them.
+# Find the first of FOLDERS that contains HEADER and all of LIBRARIES. Sets ss_NAME_root (empty if not found),
+# and VARIABLE_CFLAGS and VARIABLE_LIBS unless the user has set them.
 AC_DEFUN([SS_NVIDIA_FIND], [
     AS_CASE([$host_cpu], [aarch64], [ss_target=sbsa-linux], [ss_target=$host_cpu-linux])
     ss_$1_root=
@@ -42,8 +42,8 @@ AC_DEFUN([SS_NVIDIA_FIND], [
     done
 ])
 
-# SS_NVIDIA_FLAGS(VARIABLE): VARIABLE_CFLAGS and _LIBS from ss_include, ss_path and ss_found. The
-# system's own folders are not named: that would change their order.
+# SS_NVIDIA_FLAGS(VARIABLE): set VARIABLE_CFLAGS and _LIBS from ss_include, ss_path and ss_found. The
+# system's folders are omitted, because naming them would change their search order.
 AC_DEFUN([SS_NVIDIA_FLAGS], [
     AS_CASE([${$1_CFLAGS:-$ss_include}],
         [/usr/include], [],
@@ -56,8 +56,8 @@ AC_DEFUN([SS_NVIDIA_FLAGS], [
 ])
 
 # SS_NVIDIA_CHECK(NAME, VARIABLE, HEADER, CALL, MAJOR, MINOR, PATCH, LEAST)
-# Sets have_NAME to whether a program with HEADER that makes CALL links and its major version is LEAST or
-# later; ss_NAME_version (from the header's MAJOR.MINOR.PATCH) and, if not, ss_NAME_lack: what is missing.
+# Check that a program with HEADER and CALL links and that the major version is at least LEAST. Sets have_NAME
+# (yes or no), ss_NAME_version (the header's MAJOR.MINOR.PATCH) and, on failure, ss_NAME_lack: what is missing.
 AC_DEFUN([SS_NVIDIA_CHECK], [
     have_$1=no
     ss_$1_version=

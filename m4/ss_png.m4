@@ -1,5 +1,5 @@
-# SS_PNG: libpng, to read pictures, and zlib under it, which also unpacks NumPy's archives. Sets PNG_CFLAGS,
-# PNG_LIBS.
+# SS_PNG: libpng, to read images, and zlib, which libpng needs and which also decompresses NumPy archives. Sets
+# PNG_CFLAGS, PNG_LIBS.
 AC_DEFUN([SS_PNG], [
     SS_ARG_WITH([png], [libpng 1.6 or later; required])
     SS_PKG([png], [PNG], [libpng], [1.6], [required],

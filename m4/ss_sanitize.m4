@@ -1,5 +1,5 @@
 # SS_SANITIZE: --enable-sanitizers=address,undefined, or thread. Sets SANITIZE_CFLAGS, for compiling and
-# linking, with lines for their reports, and ARCHER, a library for OpenMP's runtime.
+# linking, with line numbers for the reports, and ARCHER, a library for the OpenMP runtime.
 AC_DEFUN([SS_SANITIZE], [
     AC_ARG_ENABLE([sanitizers],
         [AS_HELP_STRING([--enable-sanitizers=LIST],
@@ -11,14 +11,14 @@ AC_DEFUN([SS_SANITIZE], [
         SANITIZE_CFLAGS="-fsanitize=$enable_sanitizers -fno-sanitize-recover=all -fno-omit-frame-pointer -g1"
         ss_cflags=$CFLAGS
         CFLAGS="$CFLAGS $SANITIZE_CFLAGS"
-        AC_MSG_CHECKING([whether $CC has the sanitizers $enable_sanitizers])
+        AC_MSG_CHECKING([whether $CC supports the sanitizers $enable_sanitizers])
         AC_LINK_IFELSE([AC_LANG_PROGRAM()],
             [AC_MSG_RESULT([yes])],
             [AC_MSG_RESULT([no])
              AC_MSG_ERROR([$CC does not link with -fsanitize=$enable_sanitizers])])
         CFLAGS=$ss_cflags
         AC_DEFINE([SS_SANITIZED], [1], [built with sanitizers])])
-    # OpenMP's part of the thread sanitizer: without it each barrier of libomp's looks like a race.
+    # Archer connects OpenMP to the thread sanitizer. Without it each barrier of libomp is reported as a race.
     ARCHER=
     AS_CASE([$enable_sanitizers], [*thread*], [
         AC_MSG_CHECKING([for libarcher.so of $CC])

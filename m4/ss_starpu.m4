@@ -21,7 +21,7 @@ AC_DEFUN([SS_STARPU], [
         [AC_MSG_RESULT([yes])],
         [AC_MSG_RESULT([no])
          AC_MSG_FAILURE([$ss_starpu_module was found, but a program with it does not link])])
-    # Of tools/packaging/starpu, with CUDA alone
+    # Added by a patch in tools/packaging/starpu, with CUDA only
     AC_CHECK_FUNCS([starpu_cuda_set_error_handler])
     SS_STARPU_FEATURE([fxt], [FxT traces], [defined STARPU_USE_FXT])
     SS_STARPU_FEATURE([blocking], [drivers that block when idle], [!defined STARPU_NON_BLOCKING_DRIVERS])
@@ -36,7 +36,8 @@ AC_DEFUN([SS_STARPU], [
         [AC_MSG_WARN([this StarPU was built without --enable-blocking-drivers: idle CPU workers poll and take time from OpenMP threads])])
 ])
 
-# SS_STARPU_FEATURE(NAME, WHAT, CONDITION): ss_starpu_NAME from StarPU's own configuration header.
+# SS_STARPU_FEATURE(NAME, WHAT, CONDITION): set ss_starpu_NAME (yes or no) by CONDITION on StarPU's configuration
+# header.
 AC_DEFUN([SS_STARPU_FEATURE], [
     AC_MSG_CHECKING([whether StarPU has $2])
     AC_PREPROC_IFELSE([AC_LANG_SOURCE([[

@@ -1,4 +1,4 @@
-# SS_SUMMARY: what configure found, in a table.
+# SS_SUMMARY: print the configuration as a table.
 AC_DEFUN([SS_SUMMARY], [
     AS_IF([test $have_mpi = yes],
         [ss_ranks="yes ($ss_mpi_source, launcher ${MPIEXEC:-not found})"],

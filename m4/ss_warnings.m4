@@ -1,9 +1,9 @@
-# SS_KNOWN_FLAGS(VARIABLE, FLAGS): append to VARIABLE those of the C compiler's flags that it takes without a word.
+# SS_KNOWN_FLAGS(VARIABLE, FLAGS): append those FLAGS to VARIABLE that the C compiler accepts without a warning.
 AC_DEFUN([SS_KNOWN_FLAGS], [
     ss_cflags=$CFLAGS
     for ss_flag in $2; do
         CFLAGS="$ss_cflags -Werror $ss_flag"
-        AC_MSG_CHECKING([whether $CC knows $ss_flag])
+        AC_MSG_CHECKING([whether $CC supports $ss_flag])
         AC_COMPILE_IFELSE([AC_LANG_SOURCE([[extern int known;]])],
             [AC_MSG_RESULT([yes]); $1="$$1 $ss_flag"],
             [AC_MSG_RESULT([no])])
@@ -12,12 +12,12 @@ AC_DEFUN([SS_KNOWN_FLAGS], [
     AC_SUBST([$1])
 ])
 
-# SS_WARNINGS: the warnings this project compiles with, as far as the compiler knows them, and
-# --enable-werror. Sets WARN_CFLAGS. Headers of libraries are included with -isystem, see
-# SS_SYSTEM_INCLUDES, so that the warnings are about this project's code.
+# SS_WARNINGS: the warning flags of this project, as far as the compiler supports them, and
+# --enable-werror. Sets WARN_CFLAGS. Headers of libraries are included with -isystem (see
+# SS_SYSTEM_INCLUDES), so that warnings only concern this project's code.
 AC_DEFUN([SS_WARNINGS], [
     AC_ARG_ENABLE([werror],
-        [AS_HELP_STRING([--enable-werror], [a warning of the compiler is an error @<:@no@:>@])],
+        [AS_HELP_STRING([--enable-werror], [treat compiler warnings as errors @<:@no@:>@])],
         [], [enable_werror=no])
     WARN_CFLAGS=
     SS_KNOWN_FLAGS([WARN_CFLAGS],

@@ -1,14 +1,14 @@
 #!/bin/bash
 # One GPU.
-# slurm/1gpu.sh --help says how it is submitted.
+# Usage: slurm/1gpu.sh --help
 #SBATCH --job-name=1gpu --nodes=1 --ntasks-per-node=1 --gpus-per-node=1
 #SBATCH --signal=B:USR1@300 --requeue --open-mode=append
 slurm_dir=${STARSTEP_SLURM:-$(dirname "${BASH_SOURCE[0]}")}
-if [ ! -e "$slurm_dir/job.sh" ] && [ -n "${SLURM_JOB_ID:-}" ]; then # a bare sbatch runs a copy elsewhere
+if [ ! -e "$slurm_dir/job.sh" ] && [ -n "${SLURM_JOB_ID:-}" ]; then # sbatch runs a copy elsewhere
     slurm_dir=$(scontrol show job "$SLURM_JOB_ID" | sed -n 's,/1gpu\.sh.*,,; s,^ *Command=,,p')
 fi
 if [ ! -e "$slurm_dir/job.sh" ]; then
-    echo "starstep job: error: no job.sh beside this script; set STARSTEP_SLURM to the folder that has it" >&2
+    echo "starstep job: error: no job.sh in the folder of this script; set STARSTEP_SLURM to the folder that contains it" >&2
     exit 1
 fi
 # shellcheck source=slurm/job.sh

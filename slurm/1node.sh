@@ -1,15 +1,15 @@
 #!/bin/bash
-# One node, all GPUs that jobs on several nodes use on each: what these are compared with.
-# slurm/1node.sh --help says how it is submitted.
+# One node, with the GPUs per node of the jobs on several nodes: the baseline of their scaling.
+# Usage: slurm/1node.sh --help
 #SBATCH --job-name=1node --nodes=1 --ntasks-per-node=4 --gpus-per-node=4
 #SBATCH --signal=B:USR1@300 --requeue --open-mode=append
 gpus=site
 slurm_dir=${STARSTEP_SLURM:-$(dirname "${BASH_SOURCE[0]}")}
-if [ ! -e "$slurm_dir/job.sh" ] && [ -n "${SLURM_JOB_ID:-}" ]; then # a bare sbatch runs a copy elsewhere
+if [ ! -e "$slurm_dir/job.sh" ] && [ -n "${SLURM_JOB_ID:-}" ]; then # sbatch runs a copy elsewhere
     slurm_dir=$(scontrol show job "$SLURM_JOB_ID" | sed -n 's,/1node\.sh.*,,; s,^ *Command=,,p')
 fi
 if [ ! -e "$slurm_dir/job.sh" ]; then
-    echo "starstep job: error: no job.sh beside this script; set STARSTEP_SLURM to the folder that has it" >&2
+    echo "starstep job: error: no job.sh in the folder of this script; set STARSTEP_SLURM to the folder that contains it" >&2
     exit 1
 fi
 # shellcheck source=slurm/job.sh

@@ -1,15 +1,15 @@
 #!/bin/bash
-# 2 nodes, a rank on each GPU; the site's file says how many GPUs are used on each node.
-# slurm/2node.sh --help says how it is submitted.
+# 2 nodes, one rank per GPU; the site's file sets the number of GPUs per node.
+# Usage: slurm/2node.sh --help
 #SBATCH --job-name=2node --nodes=2 --ntasks-per-node=4 --gpus-per-node=4
 #SBATCH --signal=B:USR1@300 --requeue --open-mode=append
 gpus=site
 slurm_dir=${STARSTEP_SLURM:-$(dirname "${BASH_SOURCE[0]}")}
-if [ ! -e "$slurm_dir/job.sh" ] && [ -n "${SLURM_JOB_ID:-}" ]; then # a bare sbatch runs a copy elsewhere
+if [ ! -e "$slurm_dir/job.sh" ] && [ -n "${SLURM_JOB_ID:-}" ]; then # sbatch runs a copy elsewhere
     slurm_dir=$(scontrol show job "$SLURM_JOB_ID" | sed -n 's,/2node\.sh.*,,; s,^ *Command=,,p')
 fi
 if [ ! -e "$slurm_dir/job.sh" ]; then
-    echo "starstep job: error: no job.sh beside this script; set STARSTEP_SLURM to the folder that has it" >&2
+    echo "starstep job: error: no job.sh in the folder of this script; set STARSTEP_SLURM to the folder that contains it" >&2
     exit 1
 fi
 # shellcheck source=slurm/job.sh

@@ -1,15 +1,15 @@
 #!/bin/bash
-# No GPU: one node, ranks and cores as the site's file says.
-# slurm/cpu.sh --help says how it is submitted.
+# One node without GPUs; the site's file sets the numbers of ranks and cores.
+# Usage: slurm/cpu.sh --help
 #SBATCH --job-name=cpu --nodes=1 --ntasks-per-node=1
 #SBATCH --signal=B:USR1@300 --requeue --open-mode=append
 gpus=none
 slurm_dir=${STARSTEP_SLURM:-$(dirname "${BASH_SOURCE[0]}")}
-if [ ! -e "$slurm_dir/job.sh" ] && [ -n "${SLURM_JOB_ID:-}" ]; then # a bare sbatch runs a copy elsewhere
+if [ ! -e "$slurm_dir/job.sh" ] && [ -n "${SLURM_JOB_ID:-}" ]; then # sbatch runs a copy elsewhere
     slurm_dir=$(scontrol show job "$SLURM_JOB_ID" | sed -n 's,/cpu\.sh.*,,; s,^ *Command=,,p')
 fi
 if [ ! -e "$slurm_dir/job.sh" ]; then
-    echo "starstep job: error: no job.sh beside this script; set STARSTEP_SLURM to the folder that has it" >&2
+    echo "starstep job: error: no job.sh in the folder of this script; set STARSTEP_SLURM to the folder that contains it" >&2
     exit 1
 fi
 # shellcheck source=slurm/job.sh

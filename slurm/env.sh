@@ -1,8 +1,8 @@
-# env.sh: the site's facts, where what is measured is kept, and who has set which variable. Sourced by all jobs.
+# env.sh: reads the site's file, sets the cache folder and records the origin of variables. Sourced by all jobs.
 # $slurm_dir is the folder of this file.
 # shellcheck shell=bash
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
-    echo "${0##*/} is a part of the job scripts, which are run instead; see 1gpu.sh --help" >&2
+    echo "${0##*/} is sourced by the job scripts and cannot be run directly; see 1gpu.sh --help" >&2
     exit 2
 fi
 
@@ -11,18 +11,18 @@ die() {
     exit 1
 }
 
-# Who cannot write to the scripts' folder has a file of his own.
+# Print the site's file: STARSTEP_SITE, the user's own file, or the one in the scripts' folder.
 site_file() {
     local own=${XDG_CONFIG_HOME:-${HOME:-}/.config}/starstep/site.conf
     if [ -z "${STARSTEP_SITE:-}" ] && [ -r "$own" ]; then echo "$own"; else echo "${STARSTEP_SITE:-$slurm_dir/site.conf}"; fi
 }
 
-# The site's file may leave out what has a default here.
-# shellcheck disable=SC2034,SC2154,SC2317  # the other scripts use them, and give $slurm_dir
+# Read and check the site's file. Variables that it does not set have the defaults below.
+# shellcheck disable=SC2034,SC2154,SC2317  # used by the other scripts, which set $slurm_dir
 load_site() {
-    local check=${CHECK:-} stage=${STAGE:-} # said where the job is submitted, which wins
+    local check=${CHECK:-} stage=${STAGE:-} # values set at submission take precedence
     site=$(site_file)
-    [ -r "$site" ] || die "$site cannot be read; STARSTEP_SITE names the site's file"
+    [ -r "$site" ] || die "$site cannot be read; set STARSTEP_SITE to the site's file"
     ACCOUNT='' PARTITION='' CPU_PARTITION='' QOS='' CONSTRAINT='' GPU_TYPE='' MEMORY_PER_TASK='' STARSTEP='' RESULTS=''
     DATA_DIR='' LOCAL_DIR='' LINK_GBIT='' CHECK=0 STAGE=0
     SBATCH_EXTRA=() SRUN_EXTRA=() MODULES=() CONTAINER=() TRAIN=() GPU_TRAIN=() CPU_TRAIN=() TRACE_TRAIN=() ENVIRONMENT=()
@@ -30,7 +30,7 @@ load_site() {
     MPI=auto FABRIC=none MONITOR_SECONDS=5 MAX_RESTARTS=100
     site_environment() { :; }
     # shellcheck source=/dev/null
-    . "$site" || die "$site: bash cannot read it"
+    . "$site" || die "$site: bash failed to read it"
     local name
     for name in GPUS_PER_NODE CORES_PER_TASK CPU_TASKS_PER_NODE CPU_CORES_PER_TASK WARN_SECONDS MONITOR_SECONDS; do
         [[ ${!name} =~ ^[1-9][0-9]*$ ]] || die "$site: $name is \"${!name}\", not a whole number above 0"
@@ -80,7 +80,7 @@ load_modules() {
     done
 }
 
-# Nodes of one kind share StarPU's measurements; nodes of another kind must not see them.
+# Print the kind of this node. StarPU's measurements are shared by nodes of one kind only.
 node_kind() {
     local processor gpu
     processor=$(sed -n 's/^\(model name\|CPU part\)[[:space:]]*: //p' /proc/cpuinfo | head -n 1)
@@ -88,15 +88,15 @@ node_kind() {
     printf '%s-%s-%s' "$(uname -m)" "${processor:-cpu}" "${gpu:-none}" | tr -cs 'A-Za-z0-9\n-' '_'
 }
 
-# cache_environment FOLDER: what is measured once per kind of node is kept below it: by StarPU, and choices of
-# convolution algorithms, by which runs that share them have equal bits, also one that goes on on another node.
-# StarPU's own variables are left as who submits has them (docs/starpu.md): the program's defaults need none, and one
-# that it refuses ends the check before the job is queued.
+# cache_environment FOLDER: set the cache below FOLDER, separate for each kind of node. It stores StarPU's measurements
+# and the selected convolution algorithms. Runs that share the selection are bit-identical, also if one resumes on
+# another node. StarPU's own variables keep their values from submission (docs/starpu.md): the program's defaults need
+# none, and a variable that it refuses fails the check before the job is queued.
 cache_environment() {
     XDG_CACHE_HOME=$1/$(node_kind)/cache
     export XDG_CACHE_HOME
-    mkdir -p "$XDG_CACHE_HOME" || die "$XDG_CACHE_HOME: cannot be made"
-    # Compute threads of a rank: one for each of the cores that Slurm gave it.
+    mkdir -p "$XDG_CACHE_HOME" || die "$XDG_CACHE_HOME: cannot be created"
+    # A rank has one compute thread for each core that Slurm allocated to it.
     unset OMP_NUM_THREADS
 }
 
@@ -104,8 +104,8 @@ cache_environment() {
 
 declare -A origin_of value_of
 
-# note_origins WHO: exported variables that are new or changed since the last call are WHO's; STARSTEP_VARIABLES has
-# them all.
+# note_origins WHO: record WHO as the origin of all exported variables that are new or changed since the last call, and
+# export the origins of all of them as STARSTEP_VARIABLES.
 note_origins() {
     local name
     STARSTEP_VARIABLES=''
@@ -122,7 +122,7 @@ note_origins() {
     export STARSTEP_VARIABLES
 }
 
-# What the program is told of the site. They reach ranks in a container too, unless its options hold back the
+# Export the site's properties to the program. They also reach ranks in a container, unless its options clear the
 # environment (apptainer's --cleanenv).
 tell_program() {
     export STARSTEP_SITE=$site STARSTEP_FABRIC=$FABRIC STARSTEP_LINK_GBIT=$LINK_GBIT STARSTEP_LOCAL_DIR=$LOCAL_DIR

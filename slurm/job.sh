@@ -1,11 +1,11 @@
-# job.sh: what all jobs do, behind the short scripts that say how many nodes and GPUs. Outside of a job it
-# submits the script (submit.sh); in the job it makes the result folder, starts the ranks, forwards Slurm's
-# warnings to them, and requeues the job when they have left a checkpoint to go on from.
-# From the script: $slurm_dir; $gpus: empty (as its #SBATCH lines say), site or none; $tracing: 1 or empty;
-# $task: train or scaling; TUNE=1 in the environment (tune.sh): search for settings.
+# job.sh: the common part of all jobs, sourced by the short scripts that set the numbers of nodes and GPUs. Outside of a
+# job it submits the script (submit.sh). In the job it creates the result folder, starts the ranks, forwards Slurm's
+# signals to them, and requeues the job if they have written a checkpoint to resume from.
+# Set by the script: $slurm_dir; $gpus: empty (as in its #SBATCH lines), site or none; $tracing: 1 or empty;
+# $task: train or scaling; TUNE=1 in the environment (tune.sh): search for faster settings.
 # shellcheck shell=bash
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
-    echo "${0##*/} is a part of the job scripts, which are run instead; see 1gpu.sh --help" >&2
+    echo "${0##*/} is sourced by the job scripts and cannot be run directly; see 1gpu.sh --help" >&2
     exit 2
 fi
 set -u
@@ -18,14 +18,14 @@ slurm_dir=$(cd "$slurm_dir" && pwd)
 . "$slurm_dir/fabric.sh"
 # shellcheck source=slurm/launch.sh
 . "$slurm_dir/launch.sh"
-STOPPED=3 # starstep train: ended by a signal, --resume goes on
+STOPPED=3 # exit code of starstep train: stopped by a signal, can be resumed with --resume
 
 # results_folder WHERE-SUBMITTED
 results_folder() {
     echo "${RESULTS:-$1/starstep-results}"
 }
 
-# Slurm gives the copy that it runs this name.
+# Slurm runs a copy of the script with this name.
 if [ "${0##*/}" != slurm_script ]; then
     # shellcheck source=slurm/submit.sh
     . "$slurm_dir/submit.sh"
@@ -33,7 +33,7 @@ if [ "${0##*/}" != slurm_script ]; then
     exit 0
 fi
 note_origins environment
-# Set by `sbatch --export`, it would keep the job's environment from what srun and Open MPI start.
+# `sbatch --export` sets it, and it would hide the job's environment from the processes of srun and Open MPI.
 unset SLURM_EXPORT_ENV
 load_site
 
@@ -43,7 +43,7 @@ say() {
 
 # ---- the result folder ----------------------------------------------------------------------------------
 
-# How the program was configured is known where it still lies in its build folder.
+# Print the configure command, which is known only if the program is in its build folder.
 configure_line() {
     local build
     build=$(dirname "${program[-1]}")
@@ -67,16 +67,16 @@ versions() {
     srun --version
     if ((${#MODULES[@]})); then module list; fi
     if command -v nvidia-smi; then nvidia-smi --query-gpu=index,name,driver_version --format=csv; fi
-    # Not all of SLURM_*: there may be a token.
+    # Not all of SLURM_*, which may include a token.
     env | grep -E '^((STARPU|NCCL|FI|OMPI|UCX|PMIX|OMP|CUDA)_|SLURM_(JOB|NTASKS|CPUS|GPUS|TASKS|RESTART|NETWORK))' | sort
     tr ' ' '\n' <<<"$STARSTEP_VARIABLES" | sed 's/^\(.*\)=\(.*\)/set by \2: \1/'
 }
 
-# A requeued job finds its folder again, and adds to it.
+# Create the result folder. A requeued job reuses its folder and appends to it.
 make_folder() {
     local name=$SLURM_JOB_NAME
     run=$(results_folder "$SLURM_SUBMIT_DIR")/$name-$SLURM_JOB_ID
-    mkdir -p "$run/topology" "$run/monitor" "$run/checkpoints" || die "$run: cannot be made; see RESULTS in $site"
+    mkdir -p "$run/topology" "$run/monitor" "$run/checkpoints" || die "$run: cannot be created; see RESULTS in $site"
     cp "$site" "$run/site.conf"
     configure_line >"$run/configure"
     commit >"$run/commit"
@@ -95,25 +95,25 @@ prepare_ranks() {
     case $launcher in
     mpiexec) command -v mpiexec >/dev/null || die "MPI=mpiexec, but there is no mpiexec on this node; see $site" ;;
     none)
-        # Who knows it may take a rank's place, so it is in no file.
+        # A process that has the secret can join as a rank, so it is not written to any file.
         STARSTEP_SECRET=$(od -An -N16 -tx8 /dev/urandom | tr -d ' \n')
         export STARSTEP_SECRET
         ;;
     esac
 }
 
-# started_ranks SECONDS ARGUMENT...: sets command, what start starts with these arguments of the program
+# started_ranks SECONDS ARGUMENT...: set command to $start with rank.sh and these arguments of the program
 started_ranks() {
     command=("${start[@]}" bash "$slurm_dir/rank.sh" "$run" "$1" "${#program[@]}" "${program[@]}" "${@:2}")
 }
 
-# rank_command SECONDS ARGUMENT...: sets command, the ranks with these arguments of the program
+# rank_command SECONDS ARGUMENT...: set command to start all ranks with these arguments of the program
 rank_command() {
     launcher_words "$SLURM_JOB_NUM_NODES" "$SLURM_NTASKS" "$SLURM_CPUS_PER_TASK"
     started_ranks "$@"
 }
 
-# trial_command RANKS CORES: sets command: RANKS ranks per node of CORES cores each, with the trial's options
+# trial_command RANKS CORES: set command to start RANKS ranks per node with CORES cores each and the trial's options
 trial_command() {
     local all=$(($1 * SLURM_JOB_NUM_NODES))
     launcher_words "$SLURM_JOB_NUM_NODES" "$all" "$2"
@@ -125,19 +125,19 @@ trial_command() {
 
 # ---- signals --------------------------------------------------------------------------------------------
 
-warned='' # the last signal that this script got
-staged='' # what the names of the files begin with that tell the nodes' tasks to end (stage_data)
+warned='' # the last signal that this script has received
+staged='' # prefix of the files that stop the holding tasks on the nodes (stage_data)
 ranks=''  # the launcher's process
 
-# USR1: the time limit is near (--signal), or scancel --signal=USR1 --batch. TERM: Slurm ends the job, and
-# has told the ranks itself, unless they are mpiexec's. Both launchers pass USR1 on, TERM they do not.
+# USR1: the time limit is near (--signal), or scancel --signal=USR1 --batch. TERM: Slurm ends the job and has
+# signaled the ranks, except those of mpiexec. Both launchers forward USR1 but not TERM.
 on_signal() {
     warned=$1
-    say "got SIG$1; the ranks write a checkpoint"
+    say "received SIG$1; the ranks write a checkpoint"
     if [ -n "$ranks" ]; then kill -USR1 "$ranks" 2>/dev/null; fi
 }
 
-# Runs the command; its exit code is in $code.
+# Run the command; set $code to its exit code.
 run_ranks() {
     code=0
     "${command[@]}" &
@@ -153,18 +153,17 @@ run_ranks() {
     ranks=''
 }
 
-# A job that Slurm ends (scancel, or scontrol requeue, which then starts it again) must not requeue itself.
+# A job that Slurm ends (scancel, or scontrol requeue, which restarts it) must not requeue itself.
 may_requeue() {
     [ "$warned" != TERM ] || return 1
     if ((${SLURM_RESTART_COUNT:-0} >= MAX_RESTARTS)); then
-        say "not requeued: it was $SLURM_RESTART_COUNT times already (MAX_RESTARTS in $site)"
+        say "not requeued: already restarted $SLURM_RESTART_COUNT times (MAX_RESTARTS in $site)"
         return 1
     fi
     [ "$(squeue --noheader --format=%T --jobs="$SLURM_JOB_ID")" = RUNNING ]
 }
 
-# Ranks that were warned before they could react, at their start, are killed by the signal; what they had to
-# go on from is still there.
+# A signal kills ranks that have not yet installed their handlers at startup; their last checkpoint remains valid.
 can_go_on() {
     [ "$code" = $STOPPED ] || { [ "$warned" = USR1 ] && [ "$code" -gt 128 ]; }
 }
@@ -173,14 +172,14 @@ end_job() {
     echo "$(date '+%F %T') end: exit code $code" >>"$run/command"
     if can_go_on && may_requeue; then
         leave_stage keep
-        say "requeued; it goes on from the last checkpoint"
+        say "requeued; it resumes from the last checkpoint"
         scontrol requeue "$SLURM_JOB_ID" && exit 0
     fi
     leave_stage end
     exit "$code"
 }
 
-# ---- what is left in the folder -------------------------------------------------------------------------
+# ---- files in the result folder -------------------------------------------------------------------------
 
 record() {
     {
@@ -199,20 +198,20 @@ reports() {
 
 # ---- before the training --------------------------------------------------------------------------------
 
-# The program's last word, or why it has none
+# Print the program's verdict, or the reason why there is none
 verdict() {
     grep -E '^(verdict|starstep: error):' "$run/doctor.txt" | tail -n 1 | sed 's/^verdict: //' | grep . ||
         echo "broken: no verdict, exit code $code"
 }
 
-# CHECK=1: the program looks at nodes, links and data, with the ranks that are to train. Broken: the job has failed.
+# CHECK=1: run starstep doctor on nodes, links and data with the ranks of the training. If it fails, the job fails.
 check_ranks() {
     local device=cuda data
     on_gpus || device=cpu
     data=$(option_value --data-dir "${options[@]}")
     rank_command 0 doctor --device "$device" --data-dir "$data" --json "$run/doctor.json"
     record
-    say "CHECK=1: $SLURM_NTASKS ranks look at nodes, links and data"
+    say "CHECK=1: $SLURM_NTASKS ranks check nodes, links and data"
     command=(bash -c 'exec "$@" >"$0" 2>&1' "$run/doctor.txt" "${command[@]}")
     run_ranks
     if [ "$code" = 0 ]; then
@@ -227,8 +226,8 @@ check_ranks() {
     end_job
 }
 
-# STAGE=1: the data set goes to the nodes (stage.sh); a task on each node waits to remove it, as Slurm starts none any
-# more in a job that it ends. Sets staged.
+# STAGE=1: copy the data set to the nodes (stage.sh) and start a task on each node that waits to remove it, because
+# Slurm starts no task in a job that it is ending. Sets staged.
 stage_data() {
     local data packs cores=$((SLURM_CPUS_PER_TASK * SLURM_NTASKS / SLURM_JOB_NUM_NODES)) folder job=$SLURM_JOB_ID
     folder=$LOCAL_DIR/starstep-$job
@@ -243,7 +242,7 @@ stage_data() {
     "${start[@]}" bash "$slurm_dir/stage.sh" hold "$folder" "$job" "$staged" &
     holders=$!
     if [ "$code" != 0 ]; then
-        say "STAGE=1: not on all nodes; no training"
+        say "STAGE=1: failed on at least one node; no training"
         end_job
     fi
     if compgen -G "$packs/*.pack" >/dev/null || [ -d "$data/train" ]; then
@@ -253,7 +252,7 @@ stage_data() {
     fi
 }
 
-# leave_stage end|keep: removes what was staged, or leaves it to the job's next start
+# leave_stage end|keep: remove the staged data, or keep it for the job's next start
 leave_stage() {
     [ -n "$staged" ] || return 0
     : >"$staged.$1"
@@ -266,7 +265,7 @@ leave_stage() {
 
 check_submission() {
     [ -n "${SLURM_CPUS_PER_TASK:-}" ] ||
-        die "sbatch was not told how many cores a rank has, nor anything else of $site:" \
+        die "the options of sbatch do not set how many cores a rank has, nor anything else of $site:" \
             "run $slurm_dir/$SLURM_JOB_NAME.sh without sbatch, or add --cpus-per-task"
     trap 'on_signal USR1' USR1
     trap 'on_signal TERM' TERM
@@ -279,7 +278,7 @@ train_job() {
     prepare_ranks
     if [ "$CHECK" = 1 ]; then check_ranks; fi
     if [ "$STAGE" = 1 ]; then stage_data; fi
-    # StarPU's own trace, without --trace: a file of each rank, of each start
+    # StarPU's own trace, without --trace: one file per rank and start
     if [ "${STARPU_FXT_TRACE:-0}" != 0 ] && [ -z "${tracing:-}" ]; then
         export STARPU_FXT_PREFIX=${STARPU_FXT_PREFIX:-$run/fxt-${SLURM_RESTART_COUNT:-0}}
     fi
@@ -291,7 +290,7 @@ train_job() {
     end_job
 }
 
-# TUNE=1: run the trials of starstep tune one by one in the allocation; it plans the next one from the results so far.
+# TUNE=1: run the trials of starstep tune one by one in the allocation. It selects each trial from the results so far.
 tune_job() {
     local options holders tuning environment ranks cores deadline output end next asking
     check_submission

@@ -1,4 +1,4 @@
-# Job scripts. An installed one finds the program in bin/ above it (program.sh); site.conf is a template there.
+# Job scripts. Installed ones find the program in the installation's bin/ (program.sh); site.conf is a template.
 slurmdir = $(pkgdatadir)/slurm
 dist_slurm_SCRIPTS = slurm/1gpu.sh slurm/2gpu.sh slurm/4gpu.sh slurm/8gpu.sh \
 	slurm/1node.sh slurm/2node.sh slurm/4node.sh slurm/8node.sh \

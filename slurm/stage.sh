@@ -1,13 +1,13 @@
 #!/bin/bash
-# stage.sh: the data set on storage of the node, for as long as the job runs. Started by the job scripts, once on each
-# node.
-#   stage.sh fill FOLDER JOB DATA PACKS PROGRAM...   FOLDER/packs from PACKS, if there are any, or of DATA's images;
-#                                                    else DATA's files in FOLDER/data
-#   stage.sh hold FOLDER JOB FLAG                    waits for FLAG.end, then removes what fill has made, or for
-#                                                    FLAG.keep, and leaves it
-# %n in FOLDER is the node's name. What is not yet whole has another name (part), and is never taken for the data.
+# stage.sh: copies the data set to local storage of the node for the duration of the job. Started by the job scripts,
+# once on each node.
+#   stage.sh fill FOLDER JOB DATA PACKS PROGRAM...   copies PACKS, if there are any, to FOLDER/packs; otherwise packs
+#                                                    DATA's images to it, or copies DATA's files to FOLDER/data
+#   stage.sh hold FOLDER JOB FLAG                    waits for FLAG.end, then removes the files of fill; or waits for
+#                                                    FLAG.keep and leaves them
+# %n in FOLDER is replaced by the node's name. Incomplete copies have another name (part) and are never used as data.
 if [ "${1:---help}" = --help ]; then
-    echo "${0##*/} is what the job scripts start on each node; see 1gpu.sh --help" >&2
+    echo "${0##*/} is started by the job scripts on each node; see 1gpu.sh --help" >&2
     exit 2
 fi
 set -u
@@ -26,12 +26,12 @@ die() {
 
 # ---- the folder ---------------------------------------------------------------------------------------------
 
-# An empty one is what a signal leaves between mkdir and the next line. A link leads to a folder of other things.
+# A signal between mkdir and the next line leaves an empty folder. A symbolic link is never accepted.
 made_by_this_job() {
     [ ! -L "$folder" ] && [ -O "$folder" ] && { [ "$(cat "$folder/job" 2>/dev/null)" = "$job" ] || [ -z "$(ls -A "$folder")" ]; }
 }
 
-# Nothing but what fill has put there.
+# Remove the files of fill, nothing else.
 remove() {
     made_by_this_job || return 0
     (cd "$folder" && rm -rf data packs part wanted content job) && rmdir --ignore-fail-on-non-empty -- "$folder"
@@ -41,16 +41,16 @@ make_folder() {
     local above=${folder%/*}
     [ -d "$above" ] || die "$above: no such folder; see LOCAL_DIR in the site's file"
     if [ -e "$folder" ] || [ -L "$folder" ]; then
-        made_by_this_job || die "$folder: is there, and not this job's"
+        made_by_this_job || die "$folder: exists, but was not created by this job"
     else
-        mkdir -m 700 -- "$folder" || die "$folder: cannot be made"
+        mkdir -m 700 -- "$folder" || die "$folder: cannot be created"
     fi
-    echo "$job" >"$folder/job" || die "$folder: cannot be written to"
+    echo "$job" >"$folder/job" || die "$folder: is not writable"
 }
 
 # ---- copying ------------------------------------------------------------------------------------------------
 
-# content FOLDER FORMAT: one line for each file
+# content FOLDER FORMAT: print one line per file
 content() {
     (cd "$1" && find -L . -type f "${@:3}" -printf "$2\n" | LC_ALL=C sort)
 }
@@ -59,17 +59,17 @@ bytes_of() {
     find -L "$1" -type f "${@:2}" -printf '%s\n' 2>/dev/null | awk '{ sum += $1 } END { printf "%d", sum }'
 }
 
-# mb BYTES [SECONDS]: megabytes, or megabytes a second
+# mb BYTES [SECONDS]: print MB, or MB/s
 mb() {
     local tenths=$(($1 / 100000 / (${2:-1} > 0 ? ${2:-1} : 1)))
     printf '%d.%d' $((tenths / 10)) $((tenths % 10))
 }
 
-# working WHAT PART BYTES COMMAND...: in the background, with a line every 10 s; BYTES '': nobody knows how many
+# working WHAT PART BYTES COMMAND...: run COMMAND in the background and print progress every 10 s; BYTES '': unknown
 copier=''
 working() {
     local what=$1 part=$2 bytes=$3 begin=$SECONDS next=10 now
-    set -m # a process group of its own, to be ended as a whole
+    set -m # a separate process group, which can be killed as a whole
     "${@:4}" &
     copier=$!
     set +m
@@ -88,20 +88,20 @@ on_signal() {
     trap '' TERM INT
     if [ -n "$copier" ]; then kill -- "-$copier" 2>/dev/null && wait "$copier"; fi
     rm -rf -- "$folder/part" "$folder/wanted"
-    die "ended by a signal; what was half copied is removed"
+    die "stopped by a signal; incomplete copies are removed"
 }
 
-# copy_files FROM TO FIND...: with their times
+# copy_files FROM TO FIND...: preserves modification times
 copy_files() {
     cd "$1" && find -L . -type f "${@:3}" -print0 | xargs -0 cp -Lp --parents -t "$2"
 }
 
-# copy FROM NAME FIND...: the files of FROM that find's words name become FOLDER/NAME, unless they are there already.
+# copy FROM NAME FIND...: copy the files of FROM that match FIND... to FOLDER/NAME, unless they are already there.
 copy() {
     local from=$1 name=$2 bytes room seconds=$SECONDS
     shift 2
     content "$from" '%P %s %T@' "$@" >"$folder/wanted" || die "$from: cannot be read"
-    [ -s "$folder/wanted" ] || die "$from: no file there"
+    [ -s "$folder/wanted" ] || die "$from: contains no files"
     bytes=$(bytes_of "$from" "$@")
     if cmp -s "$folder/wanted" "$folder/content" &&
         cmp -s <(content "$from" '%P %s' "$@") <(content "$folder/$name" '%P %s' 2>/dev/null); then
@@ -112,24 +112,24 @@ copy() {
     rm -rf -- "$folder/data" "$folder/packs" "$folder/part" "$folder/content"
     room=$(df --output=avail -B1 "$folder" | tail -n 1)
     ((room >= bytes)) ||
-        die "${folder%/*}: room for $(mb "$room") MB, and $from has $(mb "$bytes") MB"
-    mkdir "$folder/part" || die "$folder/part: cannot be made"
+        die "${folder%/*}: only $(mb "$room") MB of free space, but $from has $(mb "$bytes") MB"
+    mkdir "$folder/part" || die "$folder/part: cannot be created"
     working "$from" "$folder/part" "$bytes" \
         copy_files "$from" "$folder/part" "$@" || die "$from: could not be copied to $folder"
     cmp -s <(content "$from" '%P %s' "$@") <(content "$folder/part" '%P %s') ||
-        die "$folder/part: not what $from has; did it change?"
+        die "$folder/part: differs from $from, which may have changed during the copy"
     { mv -- "$folder/part" "$folder/$name" && mv -- "$folder/wanted" "$folder/content"; } ||
-        die "$folder/$name: cannot be made"
+        die "$folder/$name: cannot be created"
     seconds=$((SECONDS - seconds))
     say "$(mb "$bytes") MB of $from in $seconds s, $(mb "$bytes" $seconds) MB/s"
 }
 
-# Decoded once on the node; what fits is left as it is, and the program looks whether there is room.
+# Pack the images on the node. The program reuses packs that are up to date, and checks the free space.
 pack() {
     local data=$1
     shift
     rm -rf -- "$folder/data"
-    say "no packs of $data yet (starstep data pack would make them once for all jobs); its images are packed here"
+    say "no packs of $data (starstep data pack would create them once for all jobs); packing its images here"
     working "$data, packed" "$folder/packs" '' \
         "$@" data pack tinyimagenet --data-dir "$data" --cache "$folder/packs" || die "$data: could not be packed"
 }
@@ -149,8 +149,8 @@ fill() {
     fi
 }
 
-# Slurm's SIGTERM comes to the ranks as well, which have 30 s by default (KillWait) to leave a checkpoint; data that is
-# mapped stays readable without a name.
+# The ranks receive Slurm's SIGTERM as well and have 30 s by default (KillWait) to write a checkpoint. Mapped data
+# remains readable after its file is removed.
 hold() {
     local flag=$1 told=''
     trap 'told=${told:-$SECONDS}' TERM INT

@@ -1,8 +1,8 @@
-# submit.sh: a job script that is run outside of a job hands itself to sbatch, with the site's options, once what
-# can be known before has been checked. Sourced by job.sh. Prints one line, "JOBID RESULT-FOLDER".
+# submit.sh: checks a job script that is run outside of a job, and submits it with sbatch and the site's options.
+# Sourced by job.sh. Prints one line, "JOBID RESULT-FOLDER".
 # shellcheck shell=bash disable=SC2153,SC2154  # from env.sh, program.sh and job.sh
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
-    echo "${0##*/} is a part of the job scripts, which are run instead; see 1gpu.sh --help" >&2
+    echo "${0##*/} is sourced by the job scripts and cannot be run directly; see 1gpu.sh --help" >&2
     exit 2
 fi
 
@@ -13,22 +13,23 @@ job_usage() {
     cat <<END
 usage: $0 [--dry-run] [--no-check] [--sbatch=OPTION]... [$what]...
 $(sed -n '2s/^# //p' "$0")
-Checks what can be known before, submits itself with sbatch, and prints the job's number and result folder.
+Checks the options, submits itself with sbatch, and prints the job's number and result folder.
 
-  --dry-run         check, print what sbatch would be given and what the job would run, and submit nothing
-  --no-check        do not ask the program whether it would run so
+  --dry-run         check, print the options of sbatch and the command of the job; submit nothing
+  --no-check        do not let the program check its options
   --sbatch=OPTION   an option of sbatch, such as --sbatch=--time=10:00
-  --help            this text
+  --help            print this text
 
-CHECK=1 in the environment: the job looks at nodes, links and data first (starstep doctor). STAGE=1: it trains from the
-nodes' own storage. What is true of this site stands in $(site_file), or in the file that STARSTEP_SITE names.
+CHECK=1 in the environment: the job checks nodes, links and data first (starstep doctor). STAGE=1:
+it copies the data to local storage of the nodes and trains from there. The site's settings are in
+$(site_file), or in the file that STARSTEP_SITE names.
 END
 }
 
-mapfile -t handed_over < <(compgen -e STARPU_) # by which a job is tuned and traced
+mapfile -t handed_over < <(compgen -e STARPU_) # StarPU's variables, for tuning and tracing
 handed_over=(STARSTEP_SLURM STARSTEP_SITE CHECK STAGE ${TUNE:+TUNE} "${handed_over[@]}")
 
-# header OPTION: the number that the script's own #SBATCH lines give it
+# header OPTION: print its number in the script's #SBATCH lines
 header() {
     sed -n "s/^#SBATCH.* --$1=\([0-9]*\).*/\1/p" "$0" | head -n 1
 }
@@ -60,12 +61,12 @@ site_options() {
             die "$site: MEMORY_PER_TASK is \"$MEMORY_PER_TASK\", not a size like 100G"
         sbatch_options+=(--mem=$((BASH_REMATCH[1] * tasks))"${BASH_REMATCH[2]}")
     fi
-    # Nothing of who submits comes into the job but what is named above: the login node may be another machine, and
-    # its limits (locked memory, which networks need) other ones.
+    # Only the variables named above are exported to the job: the login node may be another kind of machine, with
+    # other resource limits (such as locked memory, which networks need).
     sbatch_options+=(--export="$(IFS=,; echo "${handed_over[*]}")" --propagate=NONE "${SBATCH_EXTRA[@]}")
 }
 
-# Sets nodes, ranks and cores, as sbatch will understand its options: the last one counts.
+# Set nodes, ranks and cores from the options of sbatch, of which the last one takes precedence.
 count_ranks() {
     local option tasks='' all=''
     nodes=$(header nodes)
@@ -75,8 +76,8 @@ count_ranks() {
         --ntasks-per-node=*) tasks=${option#*=} ;;
         --cpus-per-task=* | -c[0-9]*) cores=${option#--cpus-per-task=} cores=${cores#-c} ;;
         --gpus-per-task* | --ntasks-per-gpu*)
-            die "$option: it hides a rank's GPU from the node's other ranks, and NVLink is lost; --gpus-per-node=N" \
-                "gives a rank on each of N GPUs"
+            die "$option: it hides a rank's GPU from the node's other ranks, and NVLink is lost; use" \
+                "--gpus-per-node=N for one rank on each of N GPUs"
             ;;
         --ntasks=* | -n[0-9]*) all=${option#--ntasks=} all=${all#-n} ;;
         esac
@@ -84,30 +85,30 @@ count_ranks() {
     ranks=${all:-$((${nodes%%[!0-9]*} * ${tasks:-1}))}
 }
 
-# ---- what is known before -------------------------------------------------------------------------------
+# ---- checks before submission ---------------------------------------------------------------------------
 
-# not_checked WHY: this machine cannot ask the program, which a job waiting for compute nodes should not suffer from
+# not_checked WHY: warn that the program cannot run on this machine to check its options; the job is submitted
 not_checked() {
     echo "starstep job: warning: the options are not checked: $*" >&2
 }
 
-# ask WORD...: run the program with these arguments to check them; its output is in $answer
+# ask WORD...: run the program with these arguments to check them; set $answer to its output
 ask() {
     local text code=0
     answer=$( (site_exports; exec "${program[@]}" "$@") 2>&1 </dev/null) || code=$?
     if [ $code != 0 ]; then
         text=$(grep -m 1 '^starstep: error: ' <<<"$answer" || tail -n 1 <<<"$answer")
-        die "${text#starstep: error: } (--no-check submits nevertheless)"
+        die "${text#starstep: error: } (--no-check submits without this check)"
     fi
     grep '^starstep: warning' <<<"$answer" >&2 || true
 }
 
-# RUN is not made.
+# Let the program check its options, without creating the result folder.
 check_options() {
     local word text training
     for word in "${CONTAINER[@]}"; do
         case $word in
-        /*.sif | /*.img) [ -e "$word" ] || die "$site: CONTAINER names $word, which is not there" ;;
+        /*.sif | /*.img) [ -e "$word" ] || die "$site: CONTAINER names $word, which does not exist" ;;
         esac
     done
     if ! text=$("${program[@]}" --version 2>&1 </dev/null); then
@@ -123,7 +124,7 @@ check_options() {
     ask train --check --ranks "$ranks" "${options[@]:1}"
 }
 
-# check_job OPTION...: leaves the modules loaded
+# check_job OPTION...: check the job; the modules remain loaded
 check_job() {
     answer=''
     if ((${#MODULES[@]})) && ! command -v module >/dev/null; then
@@ -140,7 +141,7 @@ check_job() {
 
 # ---- submitting -----------------------------------------------------------------------------------------
 
-# What would be done; the words can be pasted into a shell.
+# Print the submission, for --dry-run. Its words can be pasted into a shell.
 tell() {
     local run=$results/NAME-JOB variable variables=()
     for variable in "${handed_over[@]}"; do variables+=("$variable=${!variable}"); done
@@ -159,14 +160,14 @@ tell() {
         job_words
         echo "launch:   $(printf '%q ' "${start[@]}")"
         echo "network:  $(for variable in "${!NCCL_@}" "${!FI_@}"; do printf '%q ' "$variable=${!variable}"; done)"
-        if [ "$CHECK" = 1 ]; then echo "check:    the same launches starstep doctor first"; fi
-        if [ "$STAGE" = 1 ]; then echo "stage:    the data goes to $LOCAL_DIR/starstep-JOB of each node first"; fi
+        if [ "$CHECK" = 1 ]; then echo "check:    the same launcher starts starstep doctor first"; fi
+        if [ "$STAGE" = 1 ]; then echo "stage:    the data is copied to $LOCAL_DIR/starstep-JOB on each node first"; fi
         grep -E '^(Checked:|Resuming )' <<<"$answer" | sed 's/^Checked: */check:    /; s/^Resuming/          resuming/'
     fi
     echo "program:  $(printf '%q ' "${program[@]}" "${options[@]}")"
 }
 
-# Sets start, as the job will: with nothing of this machine's environment.
+# Set start as in the job, without this machine's environment.
 job_words() {
     unset "${!NCCL_@}" "${!FI_@}" SLURM_NETWORK
     nccl_environment "${nodes%%[!0-9]*}"
@@ -201,13 +202,13 @@ submit() {
     submission=(sbatch --parsable --output="$results/%x-%j.out" "${sbatch_options[@]}" "${asked[@]}" "$0" "${arguments[@]}")
     STARSTEP_SLURM=$slurm_dir STARSTEP_SITE=$(realpath "$site")
     export "${handed_over[@]}"
-    # In a shell of its own: what is loaded there does not come into the job, which loads it itself.
+    # In a subshell: modules loaded in it are not exported to the job, which loads them itself.
     (
         check_job "${arguments[@]}"
         [ -z "$dry_run" ] || tell "${arguments[@]}"
     ) || exit 1
     if [ -n "$dry_run" ]; then return; fi
-    mkdir -p "$results" || die "$results: cannot be made; see RESULTS in $site"
+    mkdir -p "$results" || die "$results: cannot be created; see RESULTS in $site"
     job=$("${submission[@]}") || exit 1
     job=${job%%;*}
     echo "$job $results/$(squeue --noheader --format=%j --jobs="$job")-$job"

@@ -1,11 +1,11 @@
 #!/bin/bash
-# The runs of the scaling tables, and a last job that makes the tables of them.
-# slurm/sweep.sh --help says how it is used. The first run, on one GPU, shows that everything is in place; the others wait for its good end, and with
-# --one-by-one for each other too. A size that the site does not have is named and left out.
+# Submits the runs of the scaling tables, and a last job that makes the tables.
+# Usage: slurm/sweep.sh --help. The other runs start only after the first one, on one GPU, has succeeded, and with
+# --one-by-one one after another. Sizes that the site does not have are reported and left out.
 set -u
 slurm_dir=${STARSTEP_SLURM:-$(dirname "${BASH_SOURCE[0]}")}
 if [ ! -e "$slurm_dir/env.sh" ]; then
-    echo "starstep job: error: sweep.sh is no job, it submits jobs: run it where it lies, without sbatch" >&2
+    echo "starstep job: error: sweep.sh is not a job, it submits jobs: run it in its folder, without sbatch" >&2
     exit 1
 fi
 # shellcheck source=slurm/env.sh
@@ -14,14 +14,14 @@ fi
 sweep_usage() {
     cat <<END
 usage: $0 [--dry-run] [--one-by-one] [--only=NAME,NAME...] [--sbatch=OPTION]... [OPTION of starstep train]...
-Submits the runs of the scaling tables, and a last job that makes the tables of them.
+Submits the runs of the scaling tables, and a last job that makes the tables.
 
-  --dry-run         check, print what would be submitted, and submit nothing
-  --one-by-one      one run after the other; without it, all after the good end of the first
-  --only=NAME,...   some of 1gpu, 2gpu, 4gpu, 8gpu, 1node, 2node, 4node, 8node
-  --no-check        do not ask the program whether it would run so
+  --dry-run         check, print the submissions; submit nothing
+  --one-by-one      start the runs one after another (default: all after the first has succeeded)
+  --only=NAME,...   only these of 1gpu, 2gpu, 4gpu, 8gpu, 1node, 2node, 4node, 8node
+  --no-check        do not let the program check its options
   --sbatch=OPTION   an option of sbatch for each run, such as --sbatch=--time=10:00
-  --help            this text
+  --help            print this text
 END
 }
 
@@ -36,7 +36,7 @@ load_site
 names=(1gpu 2gpu 4gpu 8gpu 2node 4node 8node)
 case $GPUS_PER_NODE in
 1 | 2 | 4 | 8) ;;
-*) names+=(1node) ;; # what several nodes are compared with
+*) names+=(1node) ;; # the baseline of several nodes
 esac
 one_by_one='' dry_run=''
 arguments=()
@@ -52,7 +52,7 @@ done
 jobs='' folders=() first='' last='' submitted='' waiting=()
 for name in "${names[@]}"; do
     [ -x "$slurm_dir/$name.sh" ] || die "there is no $slurm_dir/$name.sh"
-    # Exposed communication is in the tables: twenty steps are traced.
+    # Trace twenty steps, for the exposed communication in the tables.
     if [ -n "$dry_run" ]; then
         echo "== $name"
         if "$slurm_dir/$name.sh" --dry-run --trace-steps 20-40 "${arguments[@]}"; then
@@ -69,7 +69,7 @@ for name in "${names[@]}"; do
         --sbatch=--kill-on-invalid-dep=yes); fi
     if ! submitted=$("$slurm_dir/$name.sh" "${waiting[@]}" --trace-steps 20-40 "${arguments[@]}"); then
         [ -n "$first" ] || exit 1
-        echo "$name: not submitted, so not in the tables" >&2
+        echo "$name: not submitted, omitted from the tables" >&2
         continue
     fi
     read -r job folder <<<"$submitted"

@@ -1,22 +1,24 @@
 #!/bin/bash
 # Submits one of the training jobs to search for faster settings instead (starstep tune).
-# slurm/tune.sh --help says how it is used.
+# Usage: slurm/tune.sh --help
 set -u
 slurm_dir=${STARSTEP_SLURM:-$(dirname "${BASH_SOURCE[0]}")}
 
 if [ $# = 0 ] || [ "$1" = --help ] || [ "$1" = -h ]; then
     cat <<END
-usage: $0 JOB [--dry-run] [--no-check] [--sbatch=OPTION]... [OPTION of starstep tune | SETTING]... [-- OPTION of starstep train...]
-Submits JOB (cpu, 1gpu, 2gpu, 4gpu, 8gpu, 1node, 2node, 4node or 8node) to search for faster settings instead of
-training: short runs in random order, one setting changed at a time, then the combination of the faster ones
-(starstep tune --help). SETTING is NAME=VALUE,VALUE... or NAME, such as slots=2,8 or STARPU_SCHED; default: the settings
-that matter on the job's nodes. The search takes 30 minutes (--minutes F) and resumes after a time limit. The result
-folder gets table.txt and, if settings beat the baseline, site.tuned.conf: the site's file with these settings.
+usage: $0 JOB [--dry-run] [--no-check] [--sbatch=OPTION]...
+           [OPTION of starstep tune | SETTING]... [-- OPTION of starstep train...]
+Submits JOB (cpu, 1gpu, 2gpu, 4gpu, 8gpu, 1node, 2node, 4node or 8node) to search for faster
+settings instead of training: short runs in random order, one setting changed at a time, then the
+combination of the faster ones (starstep tune --help). SETTING is NAME=VALUE,VALUE... or NAME, such
+as slots=2,8 or STARPU_SCHED; default: the settings that matter on the job's nodes. The search takes
+30 minutes (--minutes F) and resumes after a time limit. The result folder gets table.txt and, if
+settings beat the baseline, site.tuned.conf: the site's file with these settings.
 
-  --dry-run         check, print what sbatch would be given and what the job would run, and submit nothing
-  --no-check        do not ask the program whether the options are valid
+  --dry-run         check, print the options of sbatch and the command of the job; submit nothing
+  --no-check        do not let the program check its options
   --sbatch=OPTION   an option of sbatch, such as --sbatch=--time=10:00
-  --help            this text
+  --help            print this text
 END
     exit 0
 fi

@@ -1,4 +1,5 @@
-/* The program starstep: the library's command line. What it does before is in start.c. */
+/* Entry point of the program starstep: runs the library's command line. See start.c for earlier
+ * startup. */
 #include "api/starstep.h"
 
 int main(int argc, char **argv)

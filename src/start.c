@@ -1,4 +1,4 @@
-/* What the program does before the constructors of the libraries that it is linked to, and after them. */
+/* Startup before and after the constructors of the linked libraries. */
 #include "api/openmp_places.h"
 
 #include <signal.h>
@@ -9,8 +9,8 @@
 static const char *const names[] = {SS_OPENMP_PLACES};
 enum { NAMES = sizeof names / sizeof *names };
 
-/* It may be called before a sanitizer has set itself up, so it calls nothing that one stands in for and is not
- * instrumented. */
+/* May run before a sanitizer is initialized, so the function calls nothing that a sanitizer
+ * intercepts and is not instrumented. */
 #define BEFORE_ALL                                                                                 \
     __attribute__((no_sanitize("address"), no_sanitize("thread"), no_sanitize("undefined")))
 
@@ -37,9 +37,9 @@ BEFORE_ALL static void forget_places(char **envp)
 }
 
 enum { MOST_SIGNALS = 32, KERNEL_SET = 8 };
-static char ignored[MOST_SIGNALS]; /* by number: when the program was started, as nohup does it */
+static char ignored[MOST_SIGNALS]; /* by signal number: ignored at program start, as by nohup */
 
-/* The kernel's struct sigaction begins with the handler on all processors that StarPU runs on. */
+/* The kernel's struct sigaction begins with the handler on all processors supported by StarPU. */
 BEFORE_ALL static void note_ignored(void)
 {
     for (int number = 1; number < MOST_SIGNALS; number++) {
@@ -60,7 +60,7 @@ BEFORE_ALL static void before_libraries(int argc, char **argv, char **envp)
 __attribute__((section(".preinit_array"),
                used)) static void (*const at_start)(int, char **, char **) = before_libraries;
 
-/* UCX, which Debian 13's MPI is linked to, has taken SIGHUP whatever nohup said. */
+/* Restore ignored signals: UCX, linked to by Debian 13's MPI, handles SIGHUP even under nohup. */
 __attribute__((constructor)) static void after_libraries(void)
 {
     for (int number = 1; number < MOST_SIGNALS; number++)

@@ -1,6 +1,6 @@
-/* Check, with assertions that cost what they compare. Check's own write the line of each one that holds into a
- * file, so that a test that crashes can be told from its last one: in loops over a plan or over the elements of a
- * tensor that is nearly all of a test's time. */
+/* Check with cheap assertions. Check's own write the line of every assertion that holds to a file,
+ * to locate crashes. In loops over a plan or the elements of a tensor this takes nearly all of a
+ * test's time. */
 #ifndef TESTS_ASSERT_H
 #define TESTS_ASSERT_H
 

@@ -1,7 +1,7 @@
-# common.sh: what the tests of the command line share. Source it; it makes a scratch folder $work.
+# common.sh: shared functions of the command-line tests. Source it; it creates a scratch folder $work.
 #
 # Environment: STARSTEP (default ./starstep), MPIEXEC (default mpiexec), PYTHON (default python3),
-# EMULATOR and top_builddir in a build for another machine, and skip.sh's.
+# EMULATOR and top_builddir in a build for another machine, and those of skip.sh.
 set -u
 
 # shellcheck source=tests/skip.sh
@@ -11,27 +11,27 @@ STARSTEP=${STARSTEP:-./starstep}
 MPIEXEC=${MPIEXEC:-mpiexec}
 PYTHON=${PYTHON:-python3}
 command -v "$PYTHON" >/dev/null || PYTHON=
-DEADLINE=400 # seconds for one run: a hang is a failure, not a stuck test; a busy machine's disk may stall for minutes
+DEADLINE=400 # seconds for one run, so that a hang is a failure, not a stuck test; a busy disk can stall for minutes
 
-# Small models: more threads would only wait for each other.
+# Small models do not profit from more threads.
 export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
-# What StarPU, hwloc and MPI leave behind at the end is not ours to fix.
+# Leaks of StarPU, hwloc and MPI at exit are not ours to fix.
 export ASAN_OPTIONS="detect_leaks=0:${ASAN_OPTIONS:-}"
 # shellcheck source=tests/launcher.sh
 . "${srcdir:-.}/tests/launcher.sh"
 unset STARSTEP_PROGRESS
-# Without --device a run takes a GPU that it sees; most tests are about other things.
+# Without --device a run uses any visible GPU; most tests must not.
 if [ -z "${uses_gpu:-}" ]; then
     export CUDA_VISIBLE_DEVICES='' SS_HOSTGPU_DEVICES=0
 fi
-# A test may itself run inside a job step, where a run alone would look like a rank.
+# Inside a job step, a single run would be treated as a rank of the step.
 for name in $(env | sed -n 's/^\(SLURM_[A-Za-z0-9_]*\|PMI[A-Za-z0-9_]*\|OMPI_COMM_WORLD_[A-Z_]*\)=.*/\1/p'); do
     unset "$name"
 done
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
 
 work=$(mktemp -d) || exit 99
-# A program for another processor, without libtool's script around it
+# For another processor, run the program in the emulator without libtool's wrapper script.
 if [ -n "${EMULATOR:-}" ]; then
     cat >"$work/starstep" <<END
 #!/bin/sh
@@ -40,15 +40,15 @@ END
     chmod +x "$work/starstep"
     STARSTEP=$work/starstep
 fi
-# Runs started at the same time by other tests would race for one session folder.
+# A separate session folder avoids races with runs of other tests.
 export OMPI_MCA_orte_tmpdir_base="$work"
 failures=0
 passed=0
 code=0
 
 cleanup() {
-    # Ranks write their numbers to $work/pid.RANK; one that outlived its launcher, stopped perhaps,
-    # shows by its environment that the number is still its own.
+    # Ranks write their PIDs to $work/pid.RANK. Kill ranks that outlived their launcher; the environment shows
+    # whether the PID is still theirs.
     local file pid
     for file in "$work"/pid.*; do
         [ -s "$file" ] || continue
@@ -77,7 +77,7 @@ fail() {
     sed 's/^/    /' "$work/out" "$work/err" 2>/dev/null | tail -n 30
 }
 
-# check WHAT COMMAND...: the command succeeds
+# check WHAT COMMAND...: check that the command succeeds
 check() {
     local what=$1
     shift
@@ -88,20 +88,20 @@ check() {
     fi
 }
 
-# have_fxt: this StarPU can write a trace of its own
+# have_fxt: succeed if this StarPU can write its own trace (FxT)
 have_fxt() {
     "$STARSTEP" info | grep -q '^runtime: .*[(,] *FxT'
 }
 
-# run COMMAND...: exit code in $code, output in $work/out and $work/err
+# run COMMAND...: run it; exit code in $code, output in $work/out and $work/err
 run() {
     timeout -k 5 "$DEADLINE" "$@" >"$work/out" 2>"$work/err" </dev/null
     code=$?
-    # Open MPI 5 ends its paragraphs by \0, and grep takes them for no text.
+    # Open MPI 5 ends its paragraphs with \0, which makes grep treat the file as binary.
     sed -i 's/\x00//g' "$work/err"
 }
 
-# starts WHAT COMMAND...: it runs to a good end and says nothing on stderr
+# starts WHAT COMMAND...: run it; it must succeed and print nothing on stderr
 starts() {
     local what=$1
     shift
@@ -115,7 +115,8 @@ starts() {
     fi
 }
 
-# refused WHAT PATTERN COMMAND...: it ends by itself, not with 0, and says why in exactly one line
+# refused WHAT PATTERN COMMAND...: run it; it must exit by itself with an error and print exactly one error line, which
+# matches PATTERN
 refused() {
     local what=$1 pattern=$2
     shift 2
@@ -125,13 +126,13 @@ refused() {
     elif [ "$(wc -l <"$work/err")" -ne 1 ] || ! grep -q '^starstep: error: ' "$work/err"; then
         fail "$what: not one line that begins with \"starstep: error: \""
     elif ! grep -q -e "$pattern" "$work/err"; then
-        fail "$what: the message lacks \"$pattern\""
+        fail "$what: the message does not match \"$pattern\""
     else
         ok "$what: $(sed 's/^starstep: error: //' "$work/err" | cut -c 1-150)"
     fi
 }
 
-# alive PID: it runs, or is stopped; a finished process that nobody waited for is dead
+# alive PID: succeed if the process runs or is stopped; a zombie counts as dead
 alive() {
     local state
     state=$(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null) && [ "${state%% *}" != Z ]
@@ -147,7 +148,7 @@ wait_until() {
     done
 }
 
-# has_steps FILE N: N steps are in the log
+# has_steps FILE N: succeed if the log has at least N steps
 has_steps() {
     [ -f "$1" ] && [ "$(grep -c '"event":"step"' "$1")" -ge "$2" ]
 }
@@ -156,13 +157,12 @@ make_data() {
     timeout 60 "$STARSTEP" data make cifar100 --out "$work/data" --train "$1" --test "$2" >/dev/null || exit 99
 }
 
-# value KEY: of the last event in the JSON log $work/log
+# value KEY: print the last value of KEY in the JSON log $work/log
 value() {
     sed -n "s/.*\"$1\":\"\\{0,1\\}\\([^,\"}]*\\).*/\\1/p" "$work/log" | tail -n 1
 }
 
-# make_model FILE CHANNELS HEIGHT WIDTH: a small one of 4 classes, its first convolution in as many groups as there are
-# channels
+# make_model FILE CHANNELS HEIGHT WIDTH: write a small model of 4 classes; its first convolution has CHANNELS groups
 make_model() {
     cat >"$1" <<END
 {"format": "starstep-model", "version": 1, "name": "small",
@@ -184,15 +184,15 @@ have_ranks() {
     command -v "$MPIEXEC" >/dev/null && ! "$STARSTEP" info | grep -q '^mpi: *none'
 }
 
-# either N COMMAND... or COMMAND...: a run of N ranks; rank 0 is the first command, all others the second
+# either N COMMAND... or COMMAND...: run N ranks; rank 0 runs the first command, all others the second
 either() {
     local ranks=$1
     shift
     run "$MPIEXEC" -n "$ranks" bash "${srcdir:-.}/tests/either.sh" "$@"
 }
 
-# Runs of several ranks in the background. Each process leaves its number in $work/pid.RANK:
-# "bash $work/rank COMMAND..." does so and becomes the command.
+# Wrapper for runs of several ranks in the background: "bash $work/rank COMMAND..." writes its PID to $work/pid.RANK
+# and executes the command.
 make_rank_wrapper() {
     cat >"$work/rank" <<'END'
 echo $$ >"$0.tmp.$$"
@@ -201,7 +201,7 @@ exec "$@"
 END
 }
 
-# launch COMMAND...: in the background; $launcher is its number
+# launch COMMAND...: start it in the background; its PID in $launcher
 launch() {
     rm -f "$work"/pid.*
     [ -s "$work/rank" ] || make_rank_wrapper
@@ -209,8 +209,8 @@ launch() {
     launcher=$!
 }
 
-# all_gone SECONDS: launcher and ranks have ended by then; $code is the launcher's, $SECONDS what it
-# took. What still runs is reported and killed.
+# all_gone SECONDS: check that launcher and ranks exit within SECONDS. $code is the launcher's exit code, $SECONDS the
+# time taken. Processes that still run are reported and killed.
 all_gone() {
     local file gone=0
     SECONDS=0
@@ -232,7 +232,7 @@ all_gone() {
     return $gone
 }
 
-# says PATTERN: the last run printed it
+# says PATTERN: check that the last run printed a matching line
 says() {
     if grep -q -e "$1" "$work/err" "$work/out"; then
         ok "$what: $(grep -h -m 1 -e "$1" "$work/err" "$work/out" | cut -c 1-150)"
@@ -241,8 +241,8 @@ says() {
     fi
 }
 
-# only_emulated_gpus: a real GPU is hidden; the emulation shows as many as SS_HOSTGPU_DEVICES says, and
-# $emulation is not empty
+# only_emulated_gpus: hide real GPUs. With the GPU emulation, $emulation is set and SS_HOSTGPU_DEVICES is the number of
+# GPUs.
 only_emulated_gpus() {
     emulation=
     if env -u CUDA_VISIBLE_DEVICES SS_HOSTGPU_DEVICES=1 "$STARSTEP" info | grep -q 'gpu: .*host emulation'; then
@@ -259,7 +259,7 @@ finish() {
     exit
 }
 
-# need_ranks: where there are none, the rest of the test is skipped, and so the test, unless something failed before
+# need_ranks: without mpiexec or MPI, end the test here, skipped unless a check has failed
 need_ranks() {
     have_ranks && return
     [ $failures -eq 0 ] || finish
@@ -267,7 +267,7 @@ need_ranks() {
     exit 77
 }
 
-# half_written FOLDER: files and checkpoints in it whose writing did not end
+# half_written FOLDER: list partially written files and checkpoints in it
 half_written() {
     find "$1" -name '*.tmp*' -o -name '*.new'
 }

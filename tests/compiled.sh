@@ -1,5 +1,5 @@
 #!/bin/sh
-# compiled.sh [RUNNER] TEST: runs a compiled test, unless it is to be skipped here (skip.sh).
+# compiled.sh [RUNNER] TEST: runs a compiled test, unless skip.sh skips it.
 for test_name; do :; done
 test_name=${test_name##*/}
 unset STARSTEP_ONLY_TESTS

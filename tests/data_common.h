@@ -1,4 +1,4 @@
-/* What the tests of src/data share: a temporary folder, files, and expected errors. */
+/* Shared helpers of unit tests: a temporary folder, files, and expected errors. */
 #ifndef SS_TESTS_DATA_COMMON_H
 #define SS_TESTS_DATA_COMMON_H
 
@@ -42,7 +42,7 @@ static inline void remove_folder(void)
     nftw(folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* "FOLDER/NAME"; valid until the fourth next call. */
+/* Returns "FOLDER/NAME", valid until the fourth next call. */
 static inline const char *in_folder(const char *name)
 {
     static char paths[4][512];
@@ -60,8 +60,8 @@ static inline void write_file(const char *name, const void *bytes, size_t size)
     ck_assert_int_eq(fclose(f), 0);
 }
 
-/* Files of this process have no more than so many bytes from here on, in place of a full disk; RLIM_INFINITY: there is
- * room again. Check's own messages go to a file, too. */
+/* Simulates a full disk: limits the size of files of this process to `bytes`; RLIM_INFINITY removes
+ * the limit. Check's message file is subject to it too. */
 static inline void fill_disk(rlim_t bytes)
 {
     struct rlimit limit;
@@ -71,7 +71,7 @@ static inline void fill_disk(rlim_t bytes)
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-/* The whole file; the caller frees it. */
+/* Reads the whole file; the caller frees it. */
 static inline uint8_t *read_file(const char *name, size_t *size)
 {
     FILE *f = fopen(in_folder(name), "rb");
@@ -86,7 +86,7 @@ static inline uint8_t *read_file(const char *name, size_t *size)
     return bytes;
 }
 
-/* The same, as text. */
+/* Reads the whole file as text; the caller frees it. */
 static inline char *read_text(const char *name)
 {
     size_t n;
@@ -112,7 +112,8 @@ static inline int has_file(const char *name)
     return access(in_folder(name), F_OK) == 0;
 }
 
-/* Entries of a folder inside the temporary one (NULL: of itself). */
+/* Returns the number of entries of a folder in the temporary one (NULL: of itself), without hidden
+ * files; 0 if it does not exist. */
 static inline int count_files(const char *name)
 {
     DIR *d = opendir(name ? in_folder(name) : folder);
@@ -125,11 +126,11 @@ static inline int count_files(const char *name)
     return n;
 }
 
-/* The call fails with this status, in one line that holds `text`. */
+/* Checks that the call fails with this status and a one-line message that contains `text`. */
 #define expect_error(call, status, text)                                                           \
     do {                                                                                           \
         ck_assert_int_eq((call), (status));                                                        \
-        ck_assert_msg(strstr(ss_log_last_error(), (text)) != NULL, "\"%s\" lacks \"%s\"",          \
+        ck_assert_msg(strstr(ss_log_last_error(), (text)) != NULL, "\"%s\" without \"%s\"",        \
                       ss_log_last_error(), (text));                                                \
         ck_assert_ptr_null(strchr(ss_log_last_error(), '\n'));                                     \
     } while (0)

@@ -1,8 +1,7 @@
 # shellcheck shell=bash
-# A minimal Debian in a folder, for what must also work on another machine than this one. Root is needed, debootstrap,
-# and Debian's archive.
+# A minimal Debian in a folder, for tests of behavior on other machines. Needs root, debootstrap and Debian's archive.
 
-# debian_root FOLDER SUITE: install SUITE there, unless it is there.
+# debian_root FOLDER SUITE: install SUITE in FOLDER, unless it is installed.
 debian_root() {
     local address
     if ! [ -e "$1/etc/debian_version" ]; then
@@ -11,13 +10,13 @@ debian_root() {
             awk '$2 !~ /-/ { print $1; exit }')
         debootstrap --variant=minbase "$2" "$1" ${address:+"$address"} || return
     fi
-    # How this machine fetches: proxies and the like
+    # This machine's download settings, such as proxies
     apt-config dump Acquire >"$1/etc/apt/apt.conf.d/99machine"
     cp -L /etc/resolv.conf /etc/hosts "$1/etc/"
 }
 
-# in_root FOLDER COMMAND...: there, with processes and mounts of its own. MOUNT: one more folder of this machine, which
-# it may only read, as FROM:TO
+# in_root FOLDER COMMAND...: run COMMAND in it, in separate PID and mount namespaces. MOUNT=FROM:TO mounts another
+# folder of this machine read-only.
 in_root() {
     # shellcheck disable=SC2016  # the shell below expands it
     unshare --mount --pid --fork --kill-child sh -euc '

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# either.sh COMMAND... or COMMAND...: rank 0 becomes the first, all others the second. mpiexec's own ":" ends that of
-# Debian 13 (Open MPI 5.0.7) by a segmentation fault.
+# either.sh COMMAND... or COMMAND...: rank 0 executes the first, all others the second. Replaces mpiexec's ":", which
+# crashes mpiexec of Debian 13 (Open MPI 5.0.7) with a segmentation fault.
 for ((n = 1; n < $#; n++)); do
     [ "${!n}" != or ] || break
 done

@@ -1,4 +1,4 @@
-/* Made-up environments, for the tests of what a process learns from its own. */
+/* Artificial environments, for tests of the environment variables that define a process's rank. */
 #ifndef SS_TESTS_ENVIRONMENT_H
 #define SS_TESTS_ENVIRONMENT_H
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All that says which rank a process is. */
+/* All variables that define the rank of a process. */
 static const char *const place_variables[] = {"RANK",
                                               "WORLD_SIZE",
                                               "LOCAL_RANK",
@@ -33,7 +33,7 @@ static const char *const place_variables[] = {"RANK",
                                               "PMI_RANK",
                                               "MPI_LOCALNRANKS"};
 
-/* Those that a surrounding run of the tests may have set. */
+/* Unsets these variables, which the launcher of the tests may have set. */
 static inline void forget(void)
 {
     ss_log_set_quiet(1);
@@ -41,7 +41,7 @@ static inline void forget(void)
         unsetenv(place_variables[i]);
 }
 
-/* "RANK=3 WORLD_SIZE=8": set; "RANK=": to nothing. */
+/* Sets variables, as in "RANK=3 WORLD_SIZE=8"; "RANK=" sets an empty value. */
 static inline void set(const char *variables)
 {
     char copy[1024], *end = copy;

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# free_port: $port is a port of this machine where nobody listens, below those of outgoing connections.
+# free_port: set $port to a port of this machine without a listener, below the range of outgoing connections.
 next_port=$((10000 + $$ * 53 % 5000))
 free_port() {
     while :; do

@@ -1,4 +1,4 @@
-/* Mutations of byte strings that the fuzzers share. `room` is the size of the buffer b. */
+/* Mutations of byte strings, shared by the fuzzers. `capacity` is the size of the buffer b. */
 #ifndef TESTS_FUZZ_BYTES_H
 #define TESTS_FUZZ_BYTES_H
 
@@ -8,12 +8,12 @@
 #include <string.h>
 
 /* Replace `cut` bytes at `at` by n others, if they fit; returns the new size. */
-static inline size_t fuzz_splice(uint8_t *b, size_t size, size_t room, size_t at, size_t cut,
+static inline size_t fuzz_splice(uint8_t *b, size_t size, size_t capacity, size_t at, size_t cut,
                                  const void *with, size_t n)
 {
     if (cut > size - at)
         cut = size - at;
-    if (size - cut + n > room)
+    if (size - cut + n > capacity)
         return size;
     memmove(b + at + n, b + at + cut, size - at - cut);
     memcpy(b + at, with, n);
@@ -21,7 +21,7 @@ static inline size_t fuzz_splice(uint8_t *b, size_t size, size_t room, size_t at
 }
 
 /* Put a copy of a piece from elsewhere at `at`; returns the new size. */
-static inline size_t fuzz_copy_piece(struct ss_rng *rng, uint8_t *b, size_t size, size_t room,
+static inline size_t fuzz_copy_piece(struct ss_rng *rng, uint8_t *b, size_t size, size_t capacity,
                                      size_t at)
 {
     uint8_t piece[64];
@@ -29,7 +29,7 @@ static inline size_t fuzz_copy_piece(struct ss_rng *rng, uint8_t *b, size_t size
     if (n > size - from)
         n = size - from;
     memcpy(piece, b + from, n);
-    return fuzz_splice(b, size, room, at, 0, piece, n);
+    return fuzz_splice(b, size, capacity, at, 0, piece, n);
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* Text that a test makes, beside the same text in a file of the tests; SS_UPDATE_GOLDEN=1 writes it there. */
+/* Comparison of a test's text with a golden file; SS_UPDATE_GOLDEN=1 rewrites the file. */
 #ifndef SS_TESTS_GOLDEN_H
 #define SS_TESTS_GOLDEN_H
 
@@ -14,8 +14,8 @@ static inline char *golden_read(const char *path)
     FILE *f = fopen(path, "r");
     ck_assert_msg(f != NULL, "%s: %s", path, strerror(errno));
     char *text = NULL;
-    size_t room = 0;
-    if (getdelim(&text, &room, '\0', f) < 0)
+    size_t capacity = 0;
+    if (getdelim(&text, &capacity, '\0', f) < 0)
         text = calloc(1, 1);
     fclose(f);
     return text;
@@ -31,7 +31,7 @@ static inline void golden_write(const char *path, const char *text)
 
 enum { GOLDEN_PATH = 1024 };
 
-/* file: below the source's tests/. Returns path. */
+/* Stores the path of `file`, relative to the source's tests/, in path and returns it. */
 static inline const char *golden_path(char path[GOLDEN_PATH], const char *file)
 {
     const char *srcdir = getenv("srcdir");

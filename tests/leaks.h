@@ -1,6 +1,6 @@
-/* For tests that start StarPU, hwloc or MPI: what these leave behind at the end is not ours to fix, so the address
- * sanitizer is not asked for it. All other unit tests give back all memory. Asked for more than there is, it returns
- * NULL as malloc() does. */
+/* AddressSanitizer options of tests that start StarPU, hwloc or MPI. Leak detection is off, since
+ * leaks of these libraries at exit are not ours to fix; all other unit tests free all memory.
+ * Allocations beyond the available memory return NULL, as malloc() does. */
 #ifndef SS_TESTS_LEAKS_H
 #define SS_TESTS_LEAKS_H
 

@@ -1,6 +1,6 @@
-/* Files that a test's process has opened and not closed, and files below /tmp that it has mapped and not unmapped, are
- * found when it exits with 0: it then names them and exits with 97. For what does not go by memory, which the address
- * sanitizer and check-mutants ask for. */
+/* Detection of leaked files; AddressSanitizer and check-mutants detect only leaked memory. If a
+ * process of a test exits with 0 but still has files open, or files /tmp/test_* mapped, it prints
+ * them and exits with 97. */
 #ifndef TESTS_LEFT_OPEN_H
 #define TESTS_LEFT_OPEN_H
 
@@ -10,10 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LEFT_OPEN = 97, LEFT_OPEN_FILES = 4096, LEFT_OPEN_TOLD = 8 };
+enum { LEFT_OPEN = 97, LEFT_OPEN_FILES = 4096, LEFT_OPEN_MOST = 8 };
 
 static struct {
-    pid_t process; /* whose files are in `open`: its children are asked */
+    pid_t process; /* parent, whose files are in `open`; only its children are checked */
     char open[LEFT_OPEN_FILES];
 } left_open;
 
@@ -41,15 +41,15 @@ static inline void left_open_mark(int fd, const char *path, void *arg)
     left_open.open[fd] = 1;
 }
 
-/* Check's own file of messages is /tmp/check_*, and already without a name; prterun's is Open MPI 5's. Events, epolls
- * and sockets of libraries that a process keeps to its end are theirs, so only files and folders count, and devices of
- * no interest do not. */
+/* Reports an open file. Exceptions: Check's unlinked message file /tmp/check_*, Open MPI 5's
+ * prterun files, and devices. Only paths count, not events, epolls and sockets, which libraries
+ * hold open until exit. */
 static inline void left_open_tell(int fd, const char *path, void *found)
 {
     if (left_open.open[fd] || path[0] != '/' || !strncmp(path, "/tmp/check_", 11) ||
         !strncmp(path, "/dev/", 5) || strstr(path, "/prterun."))
         return;
-    if (++*(int *)found <= LEFT_OPEN_TOLD)
+    if (++*(int *)found <= LEFT_OPEN_MOST)
         fprintf(stderr, "left open: %s\n", path);
 }
 
@@ -60,7 +60,7 @@ static inline void left_open_maps(int *found)
     while (maps && fgets(line, sizeof line, maps)) {
         const char *path = strchr(line, '/');
         if (path && !strncmp(path, "/tmp/test_", 10) && strstr(line, " r--")) {
-            if (++*found <= LEFT_OPEN_TOLD)
+            if (++*found <= LEFT_OPEN_MOST)
                 fprintf(stderr, "left mapped: %s", path);
         }
     }
@@ -80,7 +80,7 @@ static inline void left_open_at_exit(int code, void *arg)
         _exit(LEFT_OPEN);
 }
 
-/* From here on children are asked at their exit. */
+/* Enables the check at the exit of all later children. */
 static inline void left_open_watch(void)
 {
     left_open.process = getpid();

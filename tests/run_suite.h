@@ -1,4 +1,4 @@
-/* The end of every unit test's main(). That no test ran (CK_RUN_CASE has a name that is unknown) is a failure. */
+/* End of every unit test's main(). Fails if no test ran (unknown name in CK_RUN_CASE). */
 #ifndef TESTS_RUN_SUITE_H
 #define TESTS_RUN_SUITE_H
 
@@ -22,7 +22,7 @@ static inline int run_suite(Suite *suite)
     return run_suite_end(runner);
 }
 
-/* The same in this process, for what does not survive a fork: StarPU, a GPU's state. */
+/* Like run_suite(), but without fork, which StarPU and GPU state do not survive. */
 static inline int run_suite_here(Suite *suite)
 {
     SRunner *runner = srunner_create(suite);

@@ -1,20 +1,19 @@
 # shellcheck shell=sh
-# skip.sh: tests that are to be skipped here. Tests in shell source it first; compiled.sh does for the others, of which
-# only STARSTEP_SKIP_TESTS is heeded.
+# skip.sh: skips tests on request. Shell tests source it first; compiled.sh does so for the others, with
+# STARSTEP_SKIP_TESTS only.
 #
-# Environment: STARSTEP_SKIP_TESTS (names: "test_soak test_rank_loss"), STARSTEP_ONLY_TESTS (all others
-# are to be skipped).
+# Environment: STARSTEP_SKIP_TESTS (names, as in "test_soak test_rank_loss"), STARSTEP_ONLY_TESTS (skip all others).
 test_name=${test_name:-${0##*/}}
 case " ${STARSTEP_SKIP_TESTS:-} " in
 *" ${test_name%.sh} "*)
-    echo "skipped: STARSTEP_SKIP_TESTS names it"
+    echo "skipped: listed in STARSTEP_SKIP_TESTS"
     exit 77
     ;;
 esac
 case " ${STARSTEP_ONLY_TESTS:-${test_name%.sh}} " in
 *" ${test_name%.sh} "*) ;;
 *)
-    echo "skipped: STARSTEP_ONLY_TESTS names others"
+    echo "skipped: not in STARSTEP_ONLY_TESTS"
     exit 77
     ;;
 esac

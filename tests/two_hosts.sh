@@ -1,10 +1,10 @@
-# two_hosts.sh: two network namespaces of this machine, joined by a link, as two hosts with names and
-# addresses of their own. Source it after common.sh. Needs root and iproute2.
+# two_hosts.sh: emulates two hosts with their own names and addresses by two network namespaces joined by a
+# link. Source it after common.sh. Needs root and iproute2.
 id=ss$$
-near=${id}n far=${id}f # namespaces, and with "-e" their ends of the link
+near=${id}n far=${id}f # namespaces; with "-e" appended, their ends of the link
 near_address=10.231.7.1 far_address=10.231.7.2
 
-# Open MPI's daemons in the other namespace end by themselves much later.
+# Open MPI's daemons in the other namespace exit by themselves only much later.
 end_daemons() {
     local pid
     for pid in $(ip netns pids "$far") $(ip netns pids "$near"); do
@@ -18,7 +18,7 @@ remove_hosts() {
     ip netns del "$far"
 } 2>/dev/null
 
-# make_hosts: 1 and a reason in $work/err where this cannot be done
+# make_hosts: create the hosts; on failure return 1, with the reason in $work/err
 make_hosts() {
     [ "$(id -u)" -eq 0 ] && command -v ip >/dev/null || return 1
     trap 'remove_hosts; cleanup' EXIT
@@ -28,7 +28,7 @@ make_hosts() {
         ip -n "$far" addr add "$far_address/24" dev "$far-e" &&
         ip -n "$near" link set lo up && ip -n "$far" link set lo up &&
         link up && on_host "$near" true || return 1
-    # What mpiexec calls in place of ssh: HOST COMMAND
+    # Replaces ssh for mpiexec: HOST COMMAND
     cat >"$work/agent" <<END
 #!/bin/sh
 shift
@@ -41,7 +41,7 @@ link() {
     ip -n "$near" link set "$near-e" "$1" && ip -n "$far" link set "$far-e" "$1"
 }
 
-# on_host NAME COMMAND...: there, under a host name of its own
+# on_host NAME COMMAND...: run COMMAND in that namespace, with NAME as host name
 on_host() {
     local name=$1
     shift

@@ -1,4 +1,4 @@
-/* words.h: a command as one text, for tests that run commands. */
+/* words.h: runs commands given as one string, for tests of commands. */
 #ifndef SS_TESTS_WORDS_H
 #define SS_TESTS_WORDS_H
 
@@ -9,7 +9,7 @@
 
 enum { WORDS = 64 };
 
-/* The words of a command, up to a NULL; how many. */
+/* Splits a command into words, ended by NULL, in place. Returns the number of words. */
 static inline int split_words(char *command, char *words[WORDS + 1])
 {
     int n = 0;
@@ -20,7 +20,7 @@ static inline int split_words(char *command, char *words[WORDS + 1])
     return n;
 }
 
-/* "starstep ...", in this process; its exit code. */
+/* Runs "starstep ..." in this process. Returns its exit code. */
 static inline int run_here(const char *command)
 {
     char text[4096], *words[WORDS + 1];

@@ -1,6 +1,6 @@
-# A folder that runs the checks and benchmarks of GPUs on another machine, which needs NVIDIA's driver and
-# libraries and nothing else. It is built again, without what that machine may not have: MPI and oneDNN.
-# BUNDLE_FLAGS are further arguments of configure, such as --with-onednn=yes.
+# The GPU bundle: a folder that runs the GPU checks and benchmarks on another machine, which needs only NVIDIA's driver
+# and libraries. It is built separately, without MPI and oneDNN, which that machine may not have. BUNDLE_FLAGS are
+# additional arguments of configure, such as --with-onednn=yes.
 EXTRA_DIST += tools/nvcc-pic tools/gpu-bundle tools/bundle-program tools/run-gpu-checks tools/gpu-first-call
 CLEAN_DIRS += gpu-bundle gpu-bundle.build
 
@@ -20,8 +20,8 @@ EXTRA_DIST += tools/packaging/starpu/README.md tools/packaging/starpu/0001-cuda-
 	tools/packaging/starpu/0002-bus-calibrate-never.patch tools/packaging/starpu/0003-cuda-error-handler.patch \
 	tools/packaging/starpu/0004-installation-without-samples.patch tools/packaging/starpu/0005-fxt-quote-names.patch
 
-# The man page's options and the shells' completions, from the program's tables. `make manual` writes what is in the
-# source folder, so that a build need not run the program.
+# The man page's options and the shell completions, generated from the program's tables. `make manual` updates the files
+# in the source folder, so that a build does not have to run the program.
 completion = $(srcdir)/tools/completion
 EXTRA_DIST += tools/manual tools/completion/table tools/completion/options.tsv tools/completion/completion.bash \
 	tools/completion/completion.zsh
@@ -46,6 +46,6 @@ tools/completion/zsh/_starstep: tools/completion/completion.zsh tools/completion
 # Installed for users of PyTorch.
 toolsdir = $(pkgdatadir)/tools
 dist_tools_SCRIPTS = tools/optimizer_state.py
-# A program, and the same file under a name that Python can import
+# A program, and the same file under a name that Python can import as a module
 dist_bin_SCRIPTS = tools/starstep-from-pytorch
 dist_tools_SCRIPTS += tools/starstep_from_pytorch.py

@@ -1,23 +1,24 @@
 #!/usr/bin/env python3
-"""The optimizer's states of a checkpoint, to PyTorch and back: SGD, Adam and AdamW.
+"""Convert the optimizer state of a checkpoint to PyTorch and back: SGD, Adam and AdamW.
 
     optimizer_state.py to-torch CHECKPOINT MODEL.pt OPTIMIZER.pt
     optimizer_state.py from-torch CHECKPOINT MODEL.pt OPTIMIZER.pt NEW [--steps N]
 
-CHECKPOINT is a folder of a run's --checkpoint-dir. MODEL.pt is what torch.save(model.state_dict()) wrote of a
-PyTorch model of the same layers; optimizers know parameters by their order, which is in no checkpoint.
+CHECKPOINT is a folder in a run's --checkpoint-dir. MODEL.pt is written by torch.save(model.state_dict()) for a
+PyTorch model with the same layers. It is needed because PyTorch's optimizers identify parameters by their order,
+which a checkpoint does not contain.
 
-to-torch writes OPTIMIZER.pt for an optimizer of model.parameters(), or of two groups with --no-decay, the
-second of which has what does not decay:
+to-torch writes OPTIMIZER.pt for an optimizer of model.parameters(), or with --no-decay of two groups, the
+second of which contains the parameters without weight decay:
 
     model.load_state_dict(safetensors.torch.load_file("CHECKPOINT/model.safetensors"))
     optimizer.load_state_dict(torch.load("OPTIMIZER.pt"))
 
-The learning rate in it is --base-lr.
+Its learning rate is --base-lr.
 
-from-torch makes the checkpoint NEW of weights and states that PyTorch has written, for --resume NEW: a run
-with the options of CHECKPOINT goes on behind N steps that PyTorch made since. Needs PyTorch and NumPy; takes some 10 s
-for 100 MB, for the check sums.
+from-torch creates the checkpoint NEW from weights and optimizer state written by PyTorch, for --resume NEW: a run
+with the options of CHECKPOINT resumes after N further steps in PyTorch. Needs PyTorch and NumPy; takes about 10 s
+for 100 MB, for the checksums.
 """
 
 import argparse
@@ -32,7 +33,7 @@ import torch
 DTYPES = {"F64": torch.float64, "F32": torch.float32, "I64": torch.int64}
 BUFFERS = ("running_mean", "running_var", "num_batches_tracked")
 FORMER = {"momentum": "momentum_buffer"}  # names of states in checkpoints of earlier versions
-# An optimizer's class, its states, and its options with their defaults: --option: (argument, index, default)
+# Class, states and options of each optimizer, with --option: (argument, index, default)
 BETAS = {"--beta1": ("betas", 0, 0.9), "--beta2": ("betas", 1, 0.999), "--eps": ("eps", None, 1e-8)}
 OPTIMIZERS = {
     "sgd": (torch.optim.SGD, ["momentum_buffer"],
@@ -46,7 +47,7 @@ OPTIMIZERS = {
 
 
 def load_file(path):
-    """A safetensors file's tensors and metadata, both in its order."""
+    """Returns the tensors and metadata of a safetensors file, both in the order of the file."""
     with open(path, "rb") as f:
         (length,) = struct.unpack("<Q", f.read(8))
         header, data = json.loads(f.read(length)), bytearray(f.read())
@@ -101,7 +102,7 @@ class Checkpoint:
         self.kind, self.kept, self.options = OPTIMIZERS[self.name]
 
     def value(self, option):
-        """Of an option; its default where the checkpoint notes none, or -1."""
+        """Returns the value of an option, or its default if the checkpoint has none or -1."""
         default = self.options[option][2]
         text = self.notes.get(option, "-1")
         if isinstance(default, bool):
@@ -109,7 +110,7 @@ class Checkpoint:
         return default if text == "-1" else float(text)
 
     def arguments(self):
-        """Of the optimizer's class."""
+        """Returns the arguments of the optimizer's class."""
         found = {"lr": float(self.notes["--base-lr"])}
         for option, (argument, index, _) in self.options.items():
             value = self.value(option)
@@ -117,14 +118,14 @@ class Checkpoint:
         return found
 
     def updates(self):
-        """Steps whose gradients overflowed were none to the optimizer."""
+        """Returns the number of updates, which excludes steps with overflowed gradients."""
         return int(self.notes["step"]) - int(self.notes["loss_scale_skipped"])
 
     def check_names(self, names):
         known = {name for name in self.model if name.rsplit(".", 1)[-1] not in BUFFERS}
         if set(names) != known:
             odd = sorted(set(names) ^ known)[0]
-            raise ValueError(f"{odd}: a parameter of only one of model and checkpoint")
+            raise ValueError(f"{odd}: this parameter is only in the model or only in the checkpoint")
 
 
 def params_of(state_dict):
@@ -132,7 +133,7 @@ def params_of(state_dict):
 
 
 def groups_of(checkpoint, names):
-    """Names by group; those that do not decay are in the last."""
+    """Returns the names by group; parameters without weight decay are in the last group."""
     kept = checkpoint.notes.get("--no-decay", "")
     norms = {name.rsplit(".", 1)[0] for name in checkpoint.model if name.endswith(".running_mean")}
     still = [name for name in names if ("bn" in kept and name.rsplit(".", 1)[0] in norms)
@@ -170,9 +171,9 @@ def check_arguments(checkpoint, group):
 
 
 def move(notes, steps):
-    """The run's position behind so many steps."""
+    """Advance the run's position by this number of steps."""
     at, epoch = int(notes["batches_of_epoch"]) + steps, int(notes["training_images"]) // int(notes["global_batch"])
-    if at >= epoch:  # sums of an epoch that is over
+    if at >= epoch:  # the sums belong to a completed epoch
         notes.update({key: "0" for key in ("steps_summed", "loss_sum", "train_loss", "train_correct", "train_count",
                                            "train_bad", "epoch_seconds")})
     notes["step"] = str(int(notes["step"]) + steps)
@@ -181,7 +182,7 @@ def move(notes, steps):
 
 
 def take_states(checkpoint, names, saved):
-    """Replace the checkpoint's states by those of an optimizer's state_dict."""
+    """Replace the states of the checkpoint with those of an optimizer's state_dict."""
     order = [index for group in saved["param_groups"] for index in group["params"]]
     by_group = [name for group in groups_of(checkpoint, names) for name in group]
     if len(order) != len(by_group):
@@ -193,7 +194,7 @@ def take_states(checkpoint, names, saved):
         if state not in checkpoint.kept:
             raise ValueError(f"{full}: PyTorch's {checkpoint.kind.__name__} has no such state")
         if state not in state_of[name] or state_of[name][state].shape != tensor.shape:
-            raise ValueError(f"{full}: PyTorch's state is missing or of another shape")
+            raise ValueError(f"{full}: PyTorch's state is missing or has another shape")
         if float(state_of[name].get("step", checkpoint.updates())) != checkpoint.updates():
             raise ValueError(f"{full}: PyTorch made {state_of[name]['step']:g} steps, the checkpoint with --steps "
                              f"{checkpoint.updates()}")
@@ -211,7 +212,7 @@ def from_torch(args):
     take_states(checkpoint, names, saved)
     for name, tensor in checkpoint.model.items():
         if weights[name].shape != tensor.shape:
-            raise ValueError(f"{name}: of another shape in {args.model}")
+            raise ValueError(f"{name}: has another shape in {args.model}")
         checkpoint.model[name] = weights[name].to(tensor.dtype)
         if name.endswith("num_batches_tracked"):
             checkpoint.notes["num_batches_tracked"] = str(int(weights[name]))
@@ -241,7 +242,7 @@ def main():
         command.add_argument("optimizer", help="state_dict of the optimizer")
         command.set_defaults(function=function)
     command.add_argument("new", help="folder of the new checkpoint")
-    command.add_argument("--steps", type=int, default=0, help="steps that PyTorch made behind the checkpoint")
+    command.add_argument("--steps", type=int, default=0, help="steps made in PyTorch after the checkpoint")
     args = parser.parse_args()
     try:
         args.function(args)

@@ -1,4 +1,4 @@
-/* A model of one's own, trained, saved, read again and evaluated; C11, and C++17 as it stands:
+/* A user-defined model: trains, saves, loads and evaluates it. Compiles as C11 and C++17:
  *
  *     cc own_model.c -o own_model $(pkg-config --cflags --libs starstep)
  *     c++ -x c++ own_model.c -o own_model $(pkg-config --cflags --libs starstep)
@@ -7,8 +7,8 @@
  *     ./own_model plan --model small
  *     mpiexec -n 2 ./own_model train --model small --data-dir data --batch-size 64 --epochs 2
  *
- * DIR FOLDER: trains on DIR by calls, and leaves checkpoints in FOLDER. Any other arguments are those of
- * the program starstep, whose --model then knows this one too. */
+ * DIR FOLDER: trains on the data in DIR by function calls and saves checkpoints in FOLDER. Any
+ * other arguments are those of the program starstep, whose --model also accepts this model. */
 #include <starstep.h>
 
 #include <stdio.h>

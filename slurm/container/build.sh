@@ -1,9 +1,9 @@
 #!/bin/bash
-# build.sh: what starstep.def does inside of the image, in plain shell.
-# usage: build.sh source    on Debian: fetch StarPU's source to starpu-source/ of this source tree
+# build.sh: the build steps of starstep.def, which run inside the image.
+# usage: build.sh source    on Debian: download StarPU's source to starpu-source/ of this source tree
 #        build.sh gpu|cpu   on Debian or Ubuntu, as root: build this source tree and StarPU, install to /opt/starstep,
-#                           and remove what only the build needed
-# The source tree must be /opt/starstep/src: StarPU stays in it.
+#                           and remove files needed only for the build
+# The source tree must be /opt/starstep/src, because StarPU remains installed in it.
 set -euo pipefail
 
 usage() {
@@ -32,23 +32,23 @@ esac
 cd $root/src
 export DEBIAN_FRONTEND=noninteractive
 
-# Images come without lists of packages, from which quickstart learns where the archive is.
+# Images come without package lists, from which quickstart gets the address of the archive.
 apt-get update
 if [ "$kind" = source ]; then
     ./quickstart --no-cuda source
     exit
 fi
 
-# quickstart looks for cuDNN with gcc before it installs anything, and names Debian's package of the JPEG library,
-# which Ubuntu calls otherwise: both know this one, and pkg-config tells quickstart that it is there.
+# quickstart searches cuDNN with gcc before it installs packages, and uses Debian's package name of the JPEG library,
+# which differs on Ubuntu. libjpeg-dev exists on both, and quickstart then finds the library with pkg-config.
 apt-get install -y --no-install-recommends gcc libc6-dev pkg-config libjpeg-dev
 tarball=$(find starpu-source -name '*.tar.*' 2>/dev/null | head -n 1)
 if [ -n "$tarball" ]; then export STARPU_TARBALL=$PWD/$tarball; fi
-# On GPUs ranks meet over TCP and sum with NCCL: the image needs no MPI that fits the host's.
+# On GPUs, ranks use TCP for control and NCCL for all-reduces, so the image needs no MPI compatible with the host's.
 case $kind in
 gpu)
     export STARSTEP_CONFIGURE_FLAGS="--prefix=$root --without-mpi --without-onednn ${STARSTEP_CONFIGURE_FLAGS:-}"
-    # What the host's libcxi and libfabric need for Slingshot, as CSCS's images have it (cscs-docs, 2026-08).
+    # Dependencies of the host's libcxi and libfabric for Slingshot, as in CSCS's images (cscs-docs, 2026-08).
     apt-get install -y --no-install-recommends libnl-3-200 libnl-genl-3-200 libjson-c5 libcurl4 \
         libyaml-0-2 libsensors5 libnuma1
     ./quickstart --cuda build

@@ -1,4 +1,4 @@
-# What programs of others call: the headers that are installed, and their functions. A program includes
+# Public API: installed headers and their functions. A program includes
 # <starstep.h> with -I$(includedir)/starstep (pkg-config).
 libstarstep_la_SOURCES += \
 	src/api/main.c src/api/train.c src/api/openmp_places.c src/api/openmp_places.h
@@ -13,7 +13,7 @@ layersinclude_HEADERS = src/layers/layers.h
 graphsincludedir = $(apiincludedir)/graphs
 graphsinclude_HEADERS = graphs/model.h
 
-# With what is installed; see docs/library.md.
+# Tests the installed library; see docs/library.md.
 installcheck-local:
 	@$(AM_TESTS_ENVIRONMENT) CC='$(CC)' CXX='$(CXX)' PKG_CONFIG='$(PKG_CONFIG)' \
 	  CFLAGS_FOR_BUILD='$(SANITIZE_CFLAGS)' bash $(srcdir)/tests/api/installcheck.sh '$(DESTDIR)' '$(bindir)' '$(libdir)'

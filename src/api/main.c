@@ -1,4 +1,4 @@
-/* main.c: the command line. Each command is a file in src/cli/. */
+/* main.c: command-line entry point. Each command is a file in src/cli/. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -26,7 +26,7 @@ static const struct {
     {"info", ss_cmd_info, "print the features of this build and the use of cores"},
     {"doctor", ss_cmd_doctor, "check nodes, ranks, network and data before a long run"},
     {"plan", ss_cmd_plan, "print the task graph of a step, or predict its time"},
-    {"trace", ss_cmd_trace, "analyse or export a run recorded with train --trace"},
+    {"trace", ss_cmd_trace, "analyze or export a run recorded with train --trace"},
     {"monitor", ss_cmd_monitor, "sample memory, utilization and power during a job"},
     {"scaling", ss_cmd_scaling, "compare runs on different numbers of GPUs and nodes"},
     {"tune", ss_cmd_tune, "search for settings that train faster"},
@@ -51,7 +51,7 @@ static void print_help(FILE *out)
 
 static int run(int argc, char **argv);
 
-/* help data make: data make --help */
+/* "help data make" runs "data make --help". */
 static int help(int argc, char **argv)
 {
     enum { WORDS = 8 };
@@ -90,7 +90,7 @@ static int run(int argc, char **argv)
 
 int ss_main(int argc, char **argv)
 {
-    signal(SIGXFSZ, SIG_IGN); /* ulimit -f: the write fails, and is told */
+    signal(SIGXFSZ, SIG_IGN); /* ulimit -f: let the write fail with an error */
     if (ss_stdio_open() != SS_OK)
         return 1;
     ss_openmp_places_note();

@@ -1,9 +1,10 @@
-/* starstep for programs of one's own: models beside the built-in ones, training and evaluation of them, and
- * the whole command line. This header brings all others that are installed with it; docs/library.md explains
- * them. Names begin with ss_ and SS_. C11 or C++17, with gcc's or clang's attributes.
+/* Public API: use starstep from other programs. Add models, train and evaluate them, or run the
+ * complete command line. This header includes all other installed headers; docs/library.md
+ * describes them. Names begin with ss_ and SS_. Requires C11 or C++17, with gcc's or clang's
+ * attributes.
  *
- * One call at a time in a process, from one thread, with no other thread that reads the environment
- * meanwhile: starstep changes some of StarPU's variables. */
+ * Not thread-safe: one call at a time per process, from one thread, while no other thread reads
+ * the environment. starstep changes some of StarPU's variables. */
 #ifndef SS_API_STARSTEP_H
 #define SS_API_STARSTEP_H
 
@@ -19,72 +20,82 @@
 extern "C" {
 #endif
 
-/* The version of the library that runs, "0.2.0"; a constant string. */
+/* Return the version of the loaded library, for example "0.2.0"; a constant string. */
 const char *ss_version(void);
 
-/* The command line of the program starstep, with the models of ss_model_add(): train, eval, plan, launch,
- * data and all others. argv as main() has it, argv[0] included. Returns the exit code for main():
- * 0 done, 1 failed (reported), 2 wrong usage, 3 ended by a signal with a checkpoint, 4 diverged.
+/* Run the command line of the starstep program (train, eval, plan, launch, data, ...), including
+ * the models of ss_model_add(). argv as passed to main(), including argv[0]. Returns the exit
+ * code for main(): 0 done, 1 failed (reported), 2 wrong usage, 3 ended by a signal with a
+ * checkpoint, 4 diverged.
  *
- * For the only call of a process that is started as several ranks: it ends MPI. Handlers of SIGTERM,
- * SIGUSR1, SIGINT and SIGHUP that a training has set stay. */
+ * In a process of a multi-rank run it must be the only call: it finalizes MPI. Handlers that a
+ * training has installed for SIGTERM, SIGUSR1, SIGINT and SIGHUP remain. */
 int ss_main(int argc, char **argv);
 
-/* What an epoch came to, over all ranks. NAN: not computed, such as validation between --eval-every.
- * Later versions may add members at the end; `size` says how much of it this library has filled. */
+/* Results of an epoch, over all ranks. NAN: not computed, for example validation between
+ * --eval-every. Later versions may add members at the end; the library sets `size` to the bytes
+ * it has filled. */
 struct ss_epoch_result {
-    size_t size;
-    int64_t epoch, epochs; /* from 1; of how many */
-    int64_t steps;         /* of the optimizer, in all epochs so far */
+    size_t size;           /* bytes that the library has filled */
+    int64_t epoch;         /* from 1 */
+    int64_t epochs;        /* total number */
+    int64_t steps;         /* optimizer steps in all epochs so far */
     double learning_rate;  /* of the last step */
     double train_loss;     /* mean of the epoch's steps */
-    double train_accuracy; /* 0 to 1, of images as they were trained on */
-    double val_loss, val_accuracy, val_top5;
-    double seconds; /* of training alone */
-    double images_per_s;
+    double train_accuracy; /* 0 to 1, on augmented images */
+    double val_loss;       /* mean over the validation set */
+    double val_accuracy;   /* 0 to 1 */
+    double val_top5;       /* 0 to 1 */
+    double seconds;        /* training only */
+    double images_per_s;   /* training only, all ranks */
 };
 
-/* After each epoch, before its checkpoint is written, on every rank with the same figures. Non-zero: the run
- * ends behind that checkpoint, as if it were the last epoch; so it does when any rank says so. It may read
- * files and the clock, but calls nothing of starstep but messages. */
+/* Called after each epoch, before its checkpoint is written, on every rank with the same values.
+ * If it returns non-zero on any rank, the run ends after that checkpoint, as after the last
+ * epoch. It may read files and the clock, but must not call starstep functions except messages. */
 typedef int (*ss_epoch_function)(const struct ss_epoch_result *epoch, void *user);
 
-/* What a training came to. size: set by the caller to sizeof(struct ss_train_result), so that members can be
- * added at the end. The last epoch's figures; all NAN and 0 where none was left to train. */
+/* Results of a training. The caller sets size to sizeof(struct ss_train_result), so that members
+ * can be added at the end. Values are those of the last epoch; NAN and 0 if no epoch was left to
+ * train. */
 struct ss_train_result {
-    size_t size;
-    int64_t epochs; /* in all, those before a --resume included */
-    int64_t steps;
-    double train_loss, train_accuracy;
-    double val_loss, val_accuracy, val_top5;
-    double seconds;      /* of training alone, in epochs that this call has ended */
-    double images_per_s; /* over these seconds and all ranks */
+    size_t size;           /* sizeof(struct ss_train_result), set by the caller */
+    int64_t epochs;        /* total, including those before a --resume */
+    int64_t steps;         /* optimizer steps in these epochs */
+    double train_loss;     /* mean of the epoch's steps */
+    double train_accuracy; /* 0 to 1, on augmented images */
+    double val_loss;       /* mean over the validation set */
+    double val_accuracy;   /* 0 to 1 */
+    double val_top5;       /* 0 to 1 */
+    double seconds;        /* training only, in epochs completed by this call */
+    double images_per_s;   /* over these seconds and all ranks */
 };
 
-/* Train as `starstep train` does with these options: {"--model", "mine", "--epochs", "3", NULL}. It prints
- * the same lines to stdout and stderr, and writes the same files. on_epoch may be NULL; user is handed
- * through. result may be NULL; set on SS_OK.
+/* Train with the options of `starstep train`: {"--model", "mine", "--epochs", "3", NULL}. Prints
+ * the same lines to stdout and stderr, and writes the same files. on_epoch may be NULL; user is
+ * passed to it. result may be NULL; set on SS_OK.
  *
- * Started as one of several ranks (mpiexec, srun, starstep launch), it trains as one, and all of them call
- * it with the same options and with an on_epoch or all without. Trainings and evaluations may follow each
- * other; MPI is started by the first and ended when the process exits. A failure while ranks wait for each
- * other ends the process, and all ranks, as the program's does. SIGTERM and SIGUSR1, and SIGINT and
- * SIGHUP unless they are ignored, end the run after a step; their handlers, and SIGPIPE's, are put back
- * at the end.
- * Errors: every status; reported. SS_ERR_INVALID: also wrong options. SS_ERR_INTERRUPTED: a signal came, and
- * --resume auto goes on. */
+ * In a multi-rank run (mpiexec, srun, starstep launch) all ranks call it with the same options,
+ * and either all or none with on_epoch. Trainings and evaluations may follow each other; the
+ * first call initializes MPI, which is finalized when the process exits. A failure while ranks
+ * wait for each other ends the process and all ranks, as in the program. SIGTERM and SIGUSR1, and
+ * SIGINT and SIGHUP unless ignored, end the run after the current step. Their handlers, and
+ * SIGPIPE's, are restored on return. Errors: every status; reported. SS_ERR_INVALID: also invalid
+ * options. SS_ERR_INTERRUPTED: a signal was received; resume with --resume auto. */
 enum ss_status ss_train(const char *const options[], ss_epoch_function on_epoch, void *user,
                         struct ss_train_result *result);
 
-/* What an evaluation came to; size as above. */
+/* Results of an evaluation; size as above. */
 struct ss_eval_result {
-    size_t size;
-    int64_t images; /* of the test set */
-    double loss, accuracy, top5;
+    size_t size;     /* sizeof(struct ss_eval_result), set by the caller */
+    int64_t images;  /* in the test set */
+    double loss;     /* mean over the images */
+    double accuracy; /* 0 to 1 */
+    double top5;     /* 0 to 1 */
 };
 
-/* Evaluate saved weights as `starstep eval` does with these options: {"--init", "run", ..., NULL}. The rest
- * as with ss_train. */
+/* Evaluate saved weights with the options of `starstep eval`: {"--init", "run", ..., NULL}.
+ * Otherwise as ss_train. */
 enum ss_status ss_eval(const char *const options[], struct ss_eval_result *result);
 
 #ifdef __cplusplus

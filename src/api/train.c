@@ -1,4 +1,4 @@
-/* train.c: training and evaluation as calls (contract in starstep.h). */
+/* train.c: ss_train and ss_eval (contract in starstep.h). */
 #include "api/openmp_places.h"
 #include "api/starstep.h"
 #include "cli/commands.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_BYTES = 1 << 12 }; /* of a result: a size that was not set is rarely below */
+enum { MOST_BYTES = 1 << 12 }; /* upper limit of a result's size: detects an uninitialized size */
 
 struct call {
     ss_epoch_function on_epoch;
@@ -57,7 +57,7 @@ static int end_of_epoch(const struct ss_epoch *e, void *arg)
     return c->on_epoch ? c->on_epoch(&result, c->user) : 0;
 }
 
-/* {"train", options..., NULL}, to be freed. */
+/* Returns {"train", options..., NULL}; the caller frees it. */
 static char **arguments(const char *command, const char *const options[], int *count)
 {
     int n = 0;
@@ -75,12 +75,11 @@ static char **arguments(const char *command, const char *const options[], int *c
     return argv;
 }
 
-/* As the command of the program, with its signals put back behind it. */
+/* Runs the program's command, then restores the signal handlers. */
 static enum ss_status run(const char *const options[], int training,
                           const struct ss_train_callbacks *callbacks)
 {
-    struct sigaction saved[SS_STOP_SIGNALS],
-        saved_pipe; /* of these, a run changes what they do */
+    struct sigaction saved[SS_STOP_SIGNALS], saved_pipe; /* signals whose handlers a run changes */
     int argc;
     enum ss_status status = SS_ERR_INVALID;
     char **argv = arguments(training ? "train" : "eval", options, &argc);
@@ -109,7 +108,7 @@ static enum ss_status check_size(size_t size, size_t least, const char *what)
                    what, size);
 }
 
-/* What the caller's struct has room for; members that this library does not have are 0. */
+/* Copies as much as the caller's struct can hold; members unknown to this library are set to 0. */
 static void give(void *result, size_t size, const void *from, size_t have)
 {
     memset(result, 0, size);

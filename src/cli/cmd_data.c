@@ -216,7 +216,7 @@ int ss_cmd_data(int argc, char **argv)
         return SS_EXIT_USAGE;
     }
     verb = chosen;
-    /* Hand on the options with the command's name in front, for messages. */
+    /* Pass the options on with the command's name as argv[0], for messages. */
     char command[32];
     snprintf(command, sizeof command, "%s", verb->command);
     int skip = named ? 2 : 1;

@@ -16,15 +16,15 @@ struct make_arguments {
 
 static const struct ss_option make_rows[] = {
     SS_OPTION_TEXT(struct make_arguments, out, "--out", NULL, "DIR",
-                   "where the folders train and val go"),
+                   "output folder for train and val"),
     SS_OPTION_INT(struct make_arguments, train, "--train", 2000, 1, SS_MAKE_TINYIMAGENET_FILES, "N",
                   "training images"),
     SS_OPTION_INT(struct make_arguments, val, "--val", 500, 1, SS_MAKE_TINYIMAGENET_FILES, "N",
                   "validation images"),
     SS_OPTION_INT(struct make_arguments, classes, "--classes", 10, 1, SS_MAKE_TINYIMAGENET_CLASSES,
-                  "N", "labels are 0 to N-1"),
+                  "N", "number of classes"),
     SS_OPTION_INT(struct make_arguments, seed, "--seed", 0, 0, INT_MAX, "N",
-                  "equal seeds give equal data"),
+                  "seed of the generated data"),
     {0}};
 
 int data_run_make_images(const struct data_verb *verb, int argc, char **argv)
@@ -44,7 +44,7 @@ int data_run_make_images(const struct data_verb *verb, int argc, char **argv)
     return SS_EXIT_OK;
 }
 
-/* Of the images that were decoded: how many, and their sides. */
+/* Statistics of the decoded images: count and side lengths. */
 struct decoded {
     size_t count;
     int least, most;
@@ -58,7 +58,7 @@ static void count_image(struct decoded *d, int width, int height)
     d->count++;
 }
 
-/* Each damaged file has its line; warnings of libraries are no damage. */
+/* Each corrupt file gets a line; library warnings do not count as corruption. */
 static enum ss_status decode_all(const struct ss_imagefolder *f, const char *name)
 {
     struct ss_decoder *decoder;
@@ -113,10 +113,10 @@ static const struct ss_option check_rows[] = {
     SS_OPTION_TEXT(struct check_arguments, dir, "--data-dir", NULL, "DIR",
                    "folder with train and val, or a folder for each class"),
     SS_OPTION_FLOAT(struct check_arguments, val_fraction, "--val-fraction", 0, 0, 0.999, "F",
-                    "as of train"),
+                    "same as for train"),
     SS_OPTION_INT(struct check_arguments, val_seed, "--val-seed", 0, 0, 1L << 53, "N",
-                  "as of train"),
-    SS_OPTION_FLAG(struct check_arguments, decode, "--decode", "decode every image too"),
+                  "same as for train"),
+    SS_OPTION_FLAG(struct check_arguments, decode, "--decode", "also decode every image"),
     {0}};
 
 int data_run_check_images(const struct data_verb *verb, int argc, char **argv)

@@ -13,28 +13,26 @@ struct arguments {
 
 #define VAL_FRACTION(lacks)                                                                        \
     SS_OPTION_FLOAT(struct arguments, val_fraction, "--val-fraction", 0, 0, 0.9, "F",              \
-                    "the part of each class that is for validation, where " lacks)
+                    "fraction of each class for validation if " lacks)
 #define SEED                                                                                       \
     SS_OPTION_INT(struct arguments, seed, "--seed", 0, 0, INT_MAX, "N",                            \
-                  "equal seeds choose equal parts")
+                  "seed that selects the validation images")
 
 static const struct ss_option npz_rows[] = {
     SS_OPTION_TEXT(struct arguments, from, "--from", NULL, "FILE", "the .npz file"),
-    SS_OPTION_TEXT(struct arguments, out, "--out", NULL, "DIR",
-                   "where the folders train and val go"),
+    SS_OPTION_TEXT(struct arguments, out, "--out", NULL, "DIR", "output folder for train and val"),
     SS_OPTION_TEXT(struct arguments, images, "--images", NULL, "NAME",
-                   "the array of images, if its name is not a usual one"),
-    SS_OPTION_TEXT(struct arguments, labels, "--labels", NULL, "NAME", "the array of labels"),
-    VAL_FRACTION("the file has no such arrays"),
+                   "name of the image array, if unusual"),
+    SS_OPTION_TEXT(struct arguments, labels, "--labels", NULL, "NAME", "name of the label array"),
+    VAL_FRACTION("the file has no split"),
     SEED,
     {0}};
 
 static const struct ss_option idx_rows[] = {
     SS_OPTION_TEXT(struct arguments, from, "--from", NULL, "DIR",
                    "folder with train-images-idx3-ubyte and the like, or with these as .gz"),
-    SS_OPTION_TEXT(struct arguments, out, "--out", NULL, "DIR",
-                   "where the folders train and val go"),
-    VAL_FRACTION("no t10k-... are there"),
+    SS_OPTION_TEXT(struct arguments, out, "--out", NULL, "DIR", "output folder for train and val"),
+    VAL_FRACTION("there are no t10k-... files"),
     SEED,
     {0}};
 

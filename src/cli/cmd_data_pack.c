@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the command line says, for both splits. */
+/* The command's options, for both splits. */
 struct job {
     const char *dir, *cache;
     long threads, val_seed;
@@ -21,17 +21,19 @@ struct job {
 static const struct ss_option rows[] = {
     SS_OPTION_TEXT(struct job, dir, "--data-dir", NULL, "DIR",
                    "folder with train and val, or a folder for each class"),
-    SS_OPTION_TEXT(struct job, cache, "--cache", NULL, "DIR", "where train.pack and val.pack go"),
-    SS_OPTION_FLOAT(struct job, val_fraction, "--val-fraction", 0, 0, 0.999, "F", "as of train"),
-    SS_OPTION_INT(struct job, val_seed, "--val-seed", 0, 0, 1L << 53, "N", "as of train"),
+    SS_OPTION_TEXT(struct job, cache, "--cache", NULL, "DIR",
+                   "output folder for train.pack and val.pack"),
+    SS_OPTION_FLOAT(struct job, val_fraction, "--val-fraction", 0, 0, 0.999, "F",
+                    "same as for train"),
+    SS_OPTION_INT(struct job, val_seed, "--val-seed", 0, 0, 1L << 53, "N", "same as for train"),
     SS_OPTION_INT(struct job, threads, "--threads", 0, 0, 1024, "N",
-                  "threads that decode; 0: one for each core"),
+                  "decoding threads; 0: one per core"),
     SS_OPTION_FLAG(struct job, skip_corrupt, "--skip-corrupt",
-                   "leave out files that cannot be decoded, and name them"),
-    SS_OPTION_FLAG(struct job, force, "--force", "build also what fits already"),
+                   "skip and report files that cannot be decoded"),
+    SS_OPTION_FLAG(struct job, force, "--force", "rebuild packs that are up to date"),
     {0}};
 
-/* The cursor stays at a bar's beginning, where a warning overwrites it. */
+/* Show progress. The cursor stays at the begin of the bar, where a warning overwrites it. */
 static void show(struct job *job, const char *name, size_t done, size_t count, double seconds)
 {
     if (!ss_progress_due(&job->progress))
@@ -70,7 +72,7 @@ static enum ss_status build(struct job *job, const char *name, const char *path,
     return status;
 }
 
-/* Open what is there, unless it does not fit; says why. */
+/* Open an existing pack unless it is outdated; print the reason. */
 static enum ss_status find(const struct job *job, const char *name, const char *path,
                            const struct ss_imagefolder *folder, struct ss_pack **out)
 {
@@ -80,7 +82,7 @@ static enum ss_status find(const struct job *job, const char *name, const char *
         return SS_OK;
     SS_TRY(ss_pack_open(path, folder, why, sizeof why, out));
     if (*out && ss_pack_corrupt(*out) > 0 && !job->skip_corrupt) {
-        snprintf(why, sizeof why, "it lacks %zu corrupt files", ss_pack_corrupt(*out));
+        snprintf(why, sizeof why, "it omits %zu corrupt files", ss_pack_corrupt(*out));
         ss_pack_close(*out);
         *out = NULL;
     }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A folder has no default. */
+/* Folder options have no default. */
 static int check_folders(const char *command, const struct ss_option *row, const void *values)
 {
     for (; row->name; row++) {
@@ -32,7 +32,7 @@ int data_verb_parse(const struct data_verb *verb, const struct ss_option *rows, 
     return code >= 0 ? code : check_folders(argv[0], rows, values);
 }
 
-static atomic_int stopped; /* any thread may take the signal */
+static atomic_int stopped; /* the signal may arrive in any thread */
 
 static void on_signal(int number)
 {

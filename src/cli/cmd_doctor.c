@@ -1,4 +1,4 @@
-/* starstep doctor: check the machine before a long run. */
+/* cmd_doctor.c: starstep doctor, which checks the machine before a long run. */
 #include "cli/commands.h"
 #include "doctor/doctor.h"
 
@@ -24,7 +24,7 @@ static const struct ss_option rows[] = {
     SS_OPTION_FLOAT(OPTIONS, need_images, "--need-images", 0, 0, 1e9, "N",
                     "images/s that each rank needs", .default_ = "unknown"),
     SS_OPTION_INT(OPTIONS, workers, "--workers", 0, 0, 1024, "N", "data loading threads per rank",
-                  .default_ = "as a run"),
+                  .default_ = "as in a run"),
     SS_OPTION_WORD(OPTIONS, fabric, "--fabric", SS_FABRIC_UNKNOWN, fabrics,
                    "network between nodes"),
     SS_OPTION_FLOAT(OPTIONS, link_gbit, "--link-gbit", 0, 0, 1e6, "N",
@@ -36,7 +36,7 @@ static const struct ss_option rows[] = {
     SS_OPTION_TEXT(OPTIONS, json, "--json", NULL, "FILE", "write the results to this file too"),
     {0}};
 
-/* Defaults that job scripts set for their site. */
+/* Read the site defaults that job scripts set. */
 static enum ss_status read_site(struct ss_doctor_options *o)
 {
     static const struct {

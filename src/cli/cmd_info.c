@@ -42,7 +42,7 @@ static void print_file(const char *what, const struct ss_program_file *file)
         printf("%s %s, sha256 %s\n", what, file->path, file->sha256);
 }
 
-/* For comparison with other nodes' and builds'. */
+/* Print versions and checksums, for comparison with other nodes and builds. */
 static void print_files(void)
 {
     struct ss_program program;
@@ -51,7 +51,7 @@ static void print_files(void)
     print_file("library:     ", &program.library);
 }
 
-/* As a run would decide; ranks that see no GPU leave the others on their cores too. */
+/* Choose the device as a run would: if a rank has no GPU, all ranks use their cores. */
 static enum ss_status decide(const struct ss_train_options *o, struct ss_comm *comm, int *device,
                              struct ss_placement *out)
 {
@@ -64,7 +64,7 @@ static enum ss_status decide(const struct ss_train_options *o, struct ss_comm *c
                                ss_comm_local_size(comm), out);
 }
 
-/* Rank 0 prints all ranks. A rank that failed must not leave the others waiting. */
+/* Print all ranks on rank 0. A failed rank must not block the others. */
 static enum ss_status print_ranks(const struct ss_train_options *o, struct ss_comm *comm)
 {
     struct ss_placement placement;

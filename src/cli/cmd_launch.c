@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What several ranks can do. */
+/* Commands that can run on several ranks. */
 static const char *const commands[] = {"train", "eval", "predict", "info", "doctor"};
 
 static const struct ss_option rows[] = {
@@ -29,7 +29,8 @@ static const char usage[] = "usage: starstep launch [-n N] [OPTION...] [--] COMM
                             "Start N ranks of COMMAND (train, eval, predict, info, doctor) on this "
                             "node, without MPI.\n";
 
-/* Split at the command, which may have options of its own: *own arguments are launch's. */
+/* Split argv at the command, which may have options of its own: the first *own arguments belong
+ * to launch. */
 static char **split(const struct ss_option_set *sets, int argc, char **argv, int *own)
 {
     int i = 1;
@@ -38,7 +39,7 @@ static char **split(const struct ss_option_set *sets, int argc, char **argv, int
         return argv + argc;
     }
     for (; i < argc && argv[i][0] == '-' && strcmp(argv[i], "--") != 0; i++) {
-        i += ss_option_find(sets, argv[i]) && i + 1 < argc; /* its value */
+        i += ss_option_find(sets, argv[i]) && i + 1 < argc; /* skip the option's value */
     }
     *own = i;
     return argv + i + (i < argc && strcmp(argv[i], "--") == 0);
@@ -48,14 +49,14 @@ static enum ss_status check_command(char *const *command)
 {
     if (!command[0])
         return ss_fail(SS_ERR_INVALID, "launch: no command; give train, eval, predict, info or "
-                                       "doctor, and its options behind it");
+                                       "doctor, followed by its options");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (strcmp(command[0], commands[i]) == 0)
             return SS_OK;
-    return ss_fail(
-        SS_ERR_INVALID,
-        "launch: \"%s\" is no command for several ranks; give train, eval, predict, info or doctor",
-        command[0]);
+    return ss_fail(SS_ERR_INVALID,
+                   "launch: \"%s\" is not a command for several ranks; give train, eval, predict, "
+                   "info or doctor",
+                   command[0]);
 }
 
 static enum ss_status count_ranks(const struct ss_launch_options *o, int *out)
@@ -76,11 +77,11 @@ static enum ss_status count_ranks(const struct ss_launch_options *o, int *out)
     return SS_OK;
 }
 
-/* A shell that waits for this process sees how the ranks ended, and ends its loop or script too. */
+/* End like the ranks, so that a waiting shell sees their status and ends its loop or script too. */
 static int end_as(int number, int code)
 {
     sigset_t one;
-    if (number == 0 || number == SIGQUIT) /* without a core file of the launcher */
+    if (number == 0 || number == SIGQUIT) /* avoids a core file of the launcher */
         return code;
     fflush(stdout);
     sigemptyset(&one);
@@ -97,7 +98,7 @@ static int launch(const struct ss_launch_options *o)
         return ss_exit_code(ss_fail_memory("the launcher", sizeof *l));
     l->options = o;
     int code = 1, ended_by = 0;
-    /* Signals first: counting GPUs may start threads, which must not take them either. */
+    /* Block the signals first: counting GPUs may start threads, which must not receive them. */
     if (ss_local_check_alone() == SS_OK && ss_launch_take_signals(l) == SS_OK &&
         count_ranks(o, &l->size) == SS_OK && ss_launch_start(l) == SS_OK) {
         code = ss_launch_watch(l);
@@ -119,6 +120,6 @@ int ss_cmd_launch(int argc, char **argv)
     o.command = command;
     if (check_command(o.command) != SS_OK)
         return 2;
-    ss_environment_report(); /* ranks do not see what was taken out here */
+    ss_environment_report(); /* ranks do not see variables removed here */
     return launch(&o);
 }

@@ -1,4 +1,5 @@
-/* starstep monitor: samples of GPUs and processes into CSV files, and what they come to. */
+/* cmd_monitor.c: starstep monitor, which samples GPUs and processes to CSV files and summarizes
+ * them. */
 #include "cli/commands.h"
 #include "core/folder.h"
 #include "core/log.h"
@@ -46,7 +47,7 @@ static int run_report(int argc, char **argv)
         return code;
     struct ss_monitor_data data;
     enum ss_status status = ss_monitor_read(path, &data);
-    /* A job's result folder has them below. */
+    /* A job's result folder has the files in a subfolder. */
     char below[4096];
     if (status == SS_OK && !data.count && ss_folder_has(path, "monitor")) {
         ss_monitor_data_free(&data);

@@ -55,7 +55,7 @@ static const struct ss_option rows[] = {
                   "with --lr-table: images per epoch"),
     {0}};
 
-/* That compute, in a run here. */
+/* The number of compute threads of a run on this machine. */
 static enum ss_status count_threads(const struct ss_train_options *o, int *out)
 {
     struct ss_placement placement;
@@ -87,7 +87,7 @@ static enum ss_status print_predicted(const struct ss_train_options *o,
                                       const struct plan_arguments *a, const struct ss_plan *plan,
                                       FILE *out)
 {
-    int threads = 0; /* a GPU's prediction asks nothing of this machine */
+    int threads = 0; /* a prediction for a GPU does not depend on this machine */
     struct ss_machine host;
     const struct ss_machine *machine;
     struct ss_roofline r;
@@ -131,7 +131,7 @@ static enum ss_status open_out(const struct plan_arguments *a, FILE **out)
     return *out ? SS_OK : ss_fail(SS_ERR_IO, "--out %s: cannot write: %s", a->out, strerror(errno));
 }
 
-/* status: of what was written there. */
+/* Close the output. status: result of writing to it. */
 static enum ss_status close_out(const struct plan_arguments *a, FILE *out, enum ss_status status)
 {
     if (a->out && fclose(out) && status == SS_OK)

@@ -1,4 +1,5 @@
-/* starstep scaling: tables of the same training on more and more GPUs and nodes. */
+/* cmd_scaling.c: starstep scaling, tables of one training on increasing numbers of GPUs and
+ * nodes. */
 #include "cli/commands.h"
 #include "core/atomic_file.h"
 #include "core/folder.h"
@@ -11,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DIFFERS = 2048, PATH_ROOM = 4096 };
+enum { DIFFERS = 2048, PATH_CAPACITY = 4096 };
 
-/* Text that is made in memory, so that files appear whole or not at all. */
+/* Text built in memory, so that files are written atomically. */
 struct text {
     FILE *stream;
     char *bytes;
@@ -34,7 +35,7 @@ static enum ss_status text_close(struct text *t)
 
 static enum ss_status save(const char *dir, const char *name, const struct text *t)
 {
-    char path[PATH_ROOM];
+    char path[PATH_CAPACITY];
     SS_TRY(ss_folder_join(path, sizeof path, dir, name));
     return ss_atomic_save(path, t->bytes, t->count);
 }
@@ -68,7 +69,7 @@ static enum ss_status write_csv(const struct ss_scaling *s, int by_nodes, const 
 
 static enum ss_status write_all(const struct ss_scaling *s, const char *differs, const char *dir)
 {
-    char svg[PATH_ROOM];
+    char svg[PATH_CAPACITY];
     if (dir)
         SS_TRY(ss_folder_make(dir));
     SS_TRY(write_markdown(s, differs, dir));
@@ -98,7 +99,7 @@ static enum ss_status tabulate(const struct ss_runs *runs, int mixed, const char
     return status;
 }
 
-/* Tables of all runs that these name. A run that failed does not keep the others out. */
+/* Build the tables of all runs given. A failed run does not exclude the others. */
 static enum ss_status compare(char **path, int paths, int mixed, const char *dir)
 {
     struct ss_runs runs = {0};
@@ -144,7 +145,7 @@ int ss_cmd_scaling(int argc, char **argv)
                            "on more and more GPUs and nodes.\n",
                            sets, argc, argv);
     if (code < 0 && !paths) {
-        ss_fail(SS_ERR_INVALID, "scaling: which runs? starstep scaling FOLDER-OR-LOG...");
+        ss_fail(SS_ERR_INVALID, "scaling: no runs given; use starstep scaling FOLDER-OR-LOG...");
         code = SS_EXIT_USAGE;
     } else if (code < 0) {
         code = ss_exit_code(compare(path, paths, a.mixed, a.dir));

@@ -28,7 +28,7 @@ static const struct ss_option rows[] = {
                    "print the tasks of each step's critical path"),
     {0}};
 
-/* Ranks without a file, in one line. */
+/* Report all ranks without a file, in one line. */
 static void warn_missing(const char *dir, int ranks, const char *present)
 {
     char text[256] = "";
@@ -44,7 +44,7 @@ static void warn_missing(const char *dir, int ranks, const char *present)
             snprintf(text + n, sizeof text - n, ", ...");
     }
     if (missing)
-        ss_warn("%s: no file of rank%s %s (%d of %d ranks): the others alone are analysed", dir,
+        ss_warn("%s: no file of rank%s %s (%d of %d ranks): analyzing the others only", dir,
                 missing > 1 ? "s" : "", text, missing, ranks);
 }
 
@@ -70,7 +70,7 @@ static enum ss_status report(const struct trace_arguments *a, struct ss_rank_tim
     for (int i = 0; i < count; i++)
         steps += rank[i]->step.count;
     if (!steps)
-        return ss_fail(SS_ERR_FORMAT, "%s: no whole step%s in this trace", a->dir,
+        return ss_fail(SS_ERR_FORMAT, "%s: no complete step%s in this trace", a->dir,
                        a->steps ? " of --steps" : "");
     SS_TRY(ss_analyse_run(rank, count, &run));
     enum ss_status status = ss_trace_report_text(run, &options, stdout);
@@ -103,7 +103,7 @@ static enum ss_status read_and_report(const struct trace_arguments *a, int ranks
     return status;
 }
 
-/* A file instead of a folder: of another StarPU program. */
+/* Report on a file instead of a folder: the trace of another StarPU program. */
 static enum ss_status report_starpu(const struct trace_arguments *a)
 {
     struct ss_rec *rec;
@@ -125,7 +125,7 @@ static int run_report(int argc, char **argv)
     const struct ss_option_set sets[] = {{.rows = rows, .values = &a}, {0}};
     int code =
         ss_cli_parse_dir(command, "trace",
-                         "Analyse a run traced with --trace DIR: overlap, exposed communication, "
+                         "Analyze a run traced with --trace DIR: overlap, exposed communication, "
                          "idle time,\ncollectives, critical path, stragglers, loader. DIR may also "
                          "be tasks.rec of any StarPU program:\nworkers, models, critical path, "
                          "priorities.",

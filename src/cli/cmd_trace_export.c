@@ -1,4 +1,5 @@
-/* starstep trace export: a trace for Perfetto, Holistic Trace Analysis, a browser and Paje. */
+/* cmd_trace_export.c: starstep trace export, for Perfetto, Holistic Trace Analysis, a browser and
+ * Paje. */
 #include "cli/commands.h"
 #include "core/folder.h"
 #include "core/log.h"

@@ -8,7 +8,8 @@
 
 static const char train_usage[] =
     "usage: starstep train --data-dir DIR [OPTION...]\n"
-    "       starstep launch -n N train ... (ranks on this node), mpiexec -n N starstep train ...\n"
+    "       starstep launch -n N train ... (GPU ranks on this node)\n"
+    "       mpiexec -n N starstep train ... (GPU or CPU ranks)\n"
     "Train a network on CIFAR-10, CIFAR-100 or folders of JPEG and PNG files.\n";
 static const char eval_usage[] =
     "usage: starstep eval --data-dir DIR --init FILE|FOLDER [OPTION...]\n"
@@ -19,7 +20,7 @@ static const char predict_usage[] =
 
 static enum ss_status train(struct ss_train_options *o, const struct ss_train_callbacks *callbacks)
 {
-    /* Days of training do not end because who read the output has: main() tells at the end. */
+    /* A closed output pipe must not end a long training; main() reports the error at the end. */
     signal(SIGPIPE, SIG_IGN);
     return o->check ? ss_train_check_only(o) : ss_train_run(o, callbacks);
 }
@@ -41,7 +42,7 @@ static const struct command train_command = {train_usage, SS_TRAIN_OF_TRAIN, tra
                             eval_command = {eval_usage, SS_TRAIN_OF_EVAL, ss_eval_run},
                             predict_command = {predict_usage, SS_TRAIN_OF_PREDICT, predict};
 
-/* *result: how it ended, where there was something to do. */
+/* *result: the status of the run, if there was one. */
 static int run(const struct command *command, int argc, char **argv,
                const struct ss_train_callbacks *callbacks, enum ss_status *result)
 {

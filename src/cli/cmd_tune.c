@@ -1,4 +1,4 @@
-/* starstep tune: find settings that make a training faster. */
+/* cmd_tune.c: starstep tune, which searches for settings that speed up training. */
 #include "cli/commands.h"
 #include "core/folder.h"
 #include "core/log.h"
@@ -48,13 +48,13 @@ static const char usage[] =
     "environment\n"
     "variable or ranks (per node); without any, those that matter on this device.\n";
 
-/* The command line: settings, and behind -- the options of train. */
+/* The command line: settings, and the options of train after --. */
 struct words {
     char **setting, **training;
     int settings, training_words;
 };
 
-/* The baseline must run. */
+/* Check that the baseline run succeeded. */
 static enum ss_status check_probe(const struct ss_tune *t)
 {
     const struct ss_tune_result *last = t->nresults ? &t->results[t->nresults - 1] : NULL;
@@ -92,7 +92,7 @@ static enum ss_status print_next(struct ss_tune *t)
     return ss_tune_print_next(t, &trial, stdout);
 }
 
-/* A second search in the folder would overwrite this one's results. */
+/* Lock the folder, so that a second search does not overwrite its results. */
 static enum ss_status lock_folder(const char *dir, struct ss_output_locks *locks)
 {
     const struct timespec pause = {.tv_nsec = 100000000};
@@ -155,7 +155,7 @@ static enum ss_status tune(struct ss_tune *t, const struct words *w, int *code)
         ss_tune_print_plan(t, stdout);
         return SS_OK;
     }
-    /* Of a job's search, the job script has the folder for itself. */
+    /* In a job's search, the job script holds the lock. */
     if (t->options->next || t->options->table)
         return search(t, code);
     enum ss_status status = lock_folder(t->options->dir, &locks);
@@ -182,7 +182,7 @@ static int parse_and_tune(int argc, char **argv, struct words *w)
     if (code >= 0)
         return code;
     if (w->training_words < 2) {
-        ss_fail(SS_ERR_INVALID, "tune: no training given; put the options of train behind --");
+        ss_fail(SS_ERR_INVALID, "tune: no training given; put the options of train after --");
         return SS_EXIT_USAGE;
     }
     w->training[0] = (char *)"train";

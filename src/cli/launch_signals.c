@@ -1,7 +1,7 @@
-/* launch_signals.c: signals that reach the launcher are the ranks' too (contract in launch.h).
+/* launch_signals.c: forwards the launcher's signals to the ranks (contract in launch.h).
  *
- * The ranks are in process groups of their own: what the terminal sends to the foreground comes to
- * them from here alone, and so once. */
+ * Ranks are in process groups of their own, so signals that the terminal sends to the foreground
+ * reach them only through the launcher, and only once. */
 #include "cli/launch.h"
 #include "core/log.h"
 #include "core/signals.h"
@@ -11,9 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Taken even if this process was told to ignore them: starstep train takes them too. */
+/* Handled even if this process inherited them as ignored; starstep train handles them too. */
 static const int always[] = {SIGTERM, SIGUSR1, SIGCHLD, SIGCONT};
-/* nohup and a shell's & may have said that these are not for us; the ranks then ignore them as well. */
+/* Not handled if inherited as ignored (nohup, or & in a shell); the ranks then ignore them as
+ * well. */
 static const int unless_ignored[] = {SIGINT, SIGHUP, SIGQUIT, SIGUSR2, SIGTSTP};
 
 enum ss_status ss_launch_take_signals(struct ss_launch *launch)
@@ -24,7 +25,7 @@ enum ss_status ss_launch_take_signals(struct ss_launch *launch)
     for (size_t i = 0; i < sizeof unless_ignored / sizeof *unless_ignored; i++)
         if (!ss_signal_is_ignored(unless_ignored[i]))
             sigaddset(&launch->taken, unless_ignored[i]);
-    /* Ignored, it would take the ranks' exit codes away. */
+    /* If ignored, SIGCHLD would discard the ranks' exit codes. */
     if (signal(SIGCHLD, SIG_DFL) == SIG_ERR ||
         sigprocmask(SIG_BLOCK, &launch->taken, &launch->before) != 0)
         return ss_fail(SS_ERR_LIBRARY, "launch: cannot take signals: %s", strerror(errno));
@@ -33,7 +34,7 @@ enum ss_status ss_launch_take_signals(struct ss_launch *launch)
 
 void ss_launch_signal(const struct ss_launch *launch, int number)
 {
-    /* A rank that has ended keeps its number until it is waited for: no other process is hit. */
+    /* An ended rank retains its pid until it is waited for, so no other process is signaled. */
     for (int r = 0; r < launch->size; r++)
         if (launch->ranks[r].pid > 0 && !launch->ranks[r].ended)
             (void)kill(launch->ranks[r].pid, number);
@@ -45,8 +46,9 @@ void ss_launch_suspend(const struct ss_launch *launch)
     sigemptyset(&stop);
     sigaddset(&stop, SIGTSTP);
     ss_launch_signal(launch, SIGSTOP);
-    /* The shell shall see a job that was suspended. Where no shell would continue it (an orphaned
-     * process group), the kernel does not stop it, and all go on at once. */
+    /* Stop this process too, so that the shell sees a suspended job. In an orphaned process
+     * group, which no shell would continue, the kernel does not stop it, and all ranks continue
+     * immediately. */
     raise(SIGTSTP);
     sigprocmask(SIG_UNBLOCK, &stop, NULL);
     sigprocmask(SIG_BLOCK, &stop, NULL);

@@ -1,4 +1,4 @@
-/* launch_start.c: the ranks' processes (contract in launch.h). */
+/* launch_start.c: starts the ranks' processes (contract in launch.h). */
 #include "cli/launch.h"
 #include "core/folder.h"
 #include "core/log.h"
@@ -13,16 +13,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PATH_ROOM = 4096 };
+enum { PATH_CAPACITY = 4096 };
 
 struct starter {
     struct ss_launch *launch;
     struct ss_local_world world;
-    char program[PATH_ROOM];
+    char program[PATH_CAPACITY];
     char **argv;
     pid_t launcher;
-    int log[SS_LOCAL_RANKS]; /* -1: output goes through */
-    int report;              /* written by ranks; launch->report is its other end */
+    int log[SS_LOCAL_RANKS]; /* -1: output is not redirected */
+    int report;              /* write end for ranks; launch->report is the read end */
 };
 
 #define ITSELF "/proc/self/exe"
@@ -30,14 +30,15 @@ struct starter {
 static enum ss_status open_logs(struct starter *s)
 {
     const char *dir = s->launch->options->output_dir;
-    char path[PATH_ROOM], name[32];
+    char path[PATH_CAPACITY], name[32];
     if (!dir)
         return SS_OK;
     SS_TRY(ss_folder_make(dir));
     for (int r = 0; r < s->launch->size; r++) {
         snprintf(name, sizeof name, "rank-%d.log", r);
         SS_TRY(ss_folder_join(path, sizeof path, dir, name));
-        /* Both outputs of a rank go there: each write at the end that the file has then. */
+        /* stdout and stderr of a rank share the file; O_APPEND makes each write go to its current
+         * end. */
         s->log[r] = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0666);
         if (s->log[r] < 0)
             return ss_fail(SS_ERR_IO, "%s: %s", path, strerror(errno));
@@ -68,12 +69,12 @@ static enum ss_status make_argv(struct starter *s)
     return SS_OK;
 }
 
-/* From here to execve() only what is allowed in the child of a process that may have threads. */
+/* From here to execve() only async-signal-safe functions: the parent may have threads. */
 static void give_up(const struct starter *s, int rank, const char *what)
 {
     struct ss_launch_report report = {.rank = rank, .error = errno};
     memccpy(report.what, what, '\0', sizeof report.what - 1);
-    (void)!write(s->report, &report, sizeof report); /* the exit code tells as well */
+    (void)!write(s->report, &report, sizeof report); /* the exit code reports the failure too */
     _exit(SS_LAUNCH_NOT_STARTED);
 }
 
@@ -90,7 +91,7 @@ static void become_rank(const struct starter *s, int rank, char **environment)
 {
     if (setpgid(0, 0) != 0)
         give_up(s, rank, "setpgid");
-    /* Nobody is left behind when the launcher is killed; it may have been already. */
+    /* Kill the rank if the launcher dies; it may have died already. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
         give_up(s, rank, "prctl");
     if (getppid() != s->launcher)
@@ -98,12 +99,11 @@ static void become_rank(const struct starter *s, int rank, char **environment)
     redirect(s, rank);
     if (rank == 0 && fcntl(s->world.listener, F_SETFD, 0) != 0)
         give_up(s, rank, "fcntl");
-    /* As if in the foreground, where the launcher is: a terminal set to stop what writes in the
-     * background does not stop ranks. */
+    /* Behave as in the foreground, where the launcher is: `stty tostop` must not stop ranks. */
     if (signal(SIGTTOU, SIG_IGN) == SIG_ERR || sigprocmask(SIG_SETMASK, &s->launch->before, NULL))
         give_up(s, rank, "sigprocmask");
     execve(s->program, s->argv, environment);
-    execve(ITSELF, s->argv, environment); /* it was replaced just now */
+    execve(ITSELF, s->argv, environment); /* fails if the program was just replaced */
     give_up(s, rank, s->program);
 }
 
@@ -134,7 +134,7 @@ static enum ss_status start_ranks(struct starter *s)
     return SS_OK;
 }
 
-/* Those that were started before one could not be. */
+/* End the ranks that were started before a start failed. */
 static void end_started(struct ss_launch *launch)
 {
     ss_launch_signal(launch, SIGKILL);

@@ -1,9 +1,9 @@
-/* launch_watch.c: from the start of the ranks to the end of the last one (contract in launch.h).
+/* launch_watch.c: supervises the ranks from start to exit (contract in launch.h).
  *
- * When a rank fails, the others notice and say so themselves; they get the time of --grace for it.
- * A rank that was killed may take longer to be gone than the others take to fail over it, so who
- * was first is decided a moment after the first failure, and one that a signal ended counts before
- * those that ended by themselves. */
+ * When a rank fails, the others detect and report it themselves, within the time of --grace. A
+ * killed rank may take longer to disappear than the others take to fail over it. The first
+ * failure is therefore determined a moment after the first exit, and a rank ended by a signal
+ * takes precedence over ranks that exited by themselves. */
 #include "cli/launch.h"
 #include "core/clock.h"
 #include "core/log.h"
@@ -16,16 +16,16 @@
 #include <unistd.h>
 
 #define DECIDE_SECONDS 1.0
-#define DEATH_SECONDS 10.0 /* for the kernel to end what was killed */
+#define DEATH_SECONDS 10.0 /* time for the kernel to end killed processes */
 #define TICK_SECONDS 0.2
 
 struct watch {
     struct ss_launch *launch;
     int running;
-    int failed; /* the rank that counts as the first to fail; -1: none */
-    int said;   /* and that has been decided */
-    int killed; /* the rest was killed */
-    int passed; /* the last signal that was passed on and may end ranks; 0: none */
+    int failed; /* the rank considered the first to fail; -1: none */
+    int said;   /* the first failure has been reported */
+    int killed; /* the remaining ranks were killed */
+    int passed; /* the last forwarded signal that may end ranks; 0: none */
     double since_failure_s, since_kill_s;
     int given_up;
 };
@@ -49,8 +49,8 @@ static void note_end(struct watch *w, int r)
 static void reap(struct watch *w)
 {
     struct ss_launch *launch = w->launch;
-    /* One by one: what the launcher's process had started before it became the launcher is not for
-     * us to wait for. */
+    /* Wait for each rank's pid: children that this process had before it became the launcher must
+     * not be reaped. */
     for (int r = 0; r < launch->size; r++) {
         struct ss_launch_rank *rank = &launch->ranks[r];
         if (rank->ended || waitpid(rank->pid, &rank->status, WNOHANG) != rank->pid)
@@ -60,7 +60,7 @@ static void reap(struct watch *w)
     }
 }
 
-/* Why a rank never became the program; 0 if it did. */
+/* Report why a rank could not exec the program; returns 0 if it could. */
 static int not_started(struct watch *w, const struct ss_launch_rank *rank)
 {
     struct ss_launch_report report;
@@ -78,7 +78,8 @@ static void report_first(struct watch *w)
     const char *rest = w->running > 0 ? "; ending the others" : "";
     int status = rank->status;
     w->said = 1;
-    /* Who sent the signal knows; ranks that stopped over it have said so. */
+    /* No report if a forwarded signal ended the rank: its sender knows, and ranks stopped by it
+     * have reported it. */
     if (w->passed && (WIFEXITED(status) || WTERMSIG(status) == w->passed))
         return;
     if (WIFSIGNALED(status))
@@ -103,7 +104,7 @@ static void report_left(const struct watch *w, const char *did, double seconds, 
             seconds, then);
 }
 
-/* After a failure: seconds that have passed, but not while this process was stopped. */
+/* Count seconds since a failure, excluding time in which this process was stopped. */
 static void count_time(struct watch *w, double seconds)
 {
     const struct ss_launch_options *options = w->launch->options;
@@ -144,8 +145,8 @@ static void take(struct watch *w, const siginfo_t *signal)
     }
 }
 
-/* Wait for the next signal: 1 and which, or 0 after a tick. Without a failure nothing has to be
- * done before one comes. */
+/* Wait for the next signal. Returns 1 and the signal, or 0 after a tick. Without a failure there
+ * is no timeout. */
 static int next_signal(const struct watch *w, siginfo_t *signal)
 {
     const struct timespec tick = {0, (long)(1e9 * TICK_SECONDS)};

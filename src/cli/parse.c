@@ -1,4 +1,4 @@
-/* parse.c: command lines (contract in commands.h). */
+/* parse.c: parsing of command lines (contract in commands.h). */
 #include "cli/commands.h"
 #include "core/log.h"
 
@@ -18,7 +18,8 @@ int ss_cli_parse_dir(char *command, const char *what, const char *about,
     int code = ss_options_command(usage, sets, argc, argv);
     if (code >= 0 || *dir)
         return code;
-    ss_fail(SS_ERR_INVALID, "%s: which %s? starstep %s DIR [OPTION...]", command, what, command);
+    ss_fail(SS_ERR_INVALID, "%s: no %s given; use starstep %s DIR [OPTION...]", command, what,
+            command);
     return SS_EXIT_USAGE;
 }
 

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { POINTS = 4000 }; /* of an image, which is narrower than that */
+enum { POINTS = 4000 }; /* points plotted; exceeds the image's width in pixels */
 
-/* The steps of the epoch that begins at a step. */
+/* The range of steps of one epoch. */
 struct epoch {
-    long number, from, to; /* counted from 1 */
+    long number, from, to; /* from 1 */
     double first_lr, last_lr;
 };
 

@@ -1,4 +1,4 @@
-/* plan --lr-table: the learning rates that a run will have. */
+/* plan --lr-table: the learning rates of a planned run. */
 #ifndef SS_CLI_PLAN_LR_H
 #define SS_CLI_PLAN_LR_H
 
@@ -6,13 +6,14 @@
 
 #include <stdio.h>
 
-/* The schedule of a run of so many ranks and images an epoch. Errors: SS_ERR_INVALID. */
+/* The schedule of a run with `ranks` ranks and `images` images per epoch. Errors:
+ * SS_ERR_INVALID. */
 enum ss_status ss_plan_lr(const struct ss_train_options *o, long ranks, long images,
                           struct ss_schedule *out);
-/* A line of each epoch: its first and last step with their rates. Errors: SS_ERR_IO,
+/* Print one line per epoch: its first and last step with their learning rates. Errors: SS_ERR_IO,
  * SS_ERR_MEMORY. */
 enum ss_status ss_plan_lr_print(const struct ss_schedule *s, int json, FILE *out);
-/* A plot of all steps (SVG). Errors: SS_ERR_IO, SS_ERR_MEMORY. */
+/* Plot the learning rate of all steps (SVG). Errors: SS_ERR_IO, SS_ERR_MEMORY. */
 enum ss_status ss_plan_lr_draw(const struct ss_schedule *s, const char *file);
 
 #endif

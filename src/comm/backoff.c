@@ -1,4 +1,4 @@
-/* backoff.c: sleeps of communication threads (contract in backoff.h). */
+/* backoff.c: sleep times of communication threads (contract in backoff.h). */
 #include "comm/backoff.h"
 
 static uint64_t most_after(uint64_t waited_ns, uint64_t usual_ns)

@@ -1,4 +1,4 @@
-/* call_timeout.c: the dead-man's switch (contract in call_timeout.h). */
+/* call_timeout.c: timeout for calls that may never return (contract in call_timeout.h). */
 #include "comm/call_timeout.h"
 #include "core/log.h"
 #include "core/thread.h"
@@ -12,19 +12,19 @@
 #include <unistd.h>
 
 #define TICK_NS 250000000L
-#define LOOK_NS 10000000L /* whether the last words are out */
+#define LOOK_NS 10000000L /* between checks whether the message is written */
 
-/* Ticks, not a date: after SIGSTOP and SIGCONT a date has passed, a count of ticks has not. */
+/* A count of ticks, not a date: time stopped by SIGSTOP does not count. */
 static atomic_long ticks_left; /* 0: not set */
 static _Atomic(const char *) message_now;
-typedef void explain_fn(char *text, size_t room);
+typedef void explain_fn(char *text, size_t capacity);
 static _Atomic(explain_fn *) explain_now;
 
 static _Atomic(const char *) last_words;
 static sem_t has_fired;
 static atomic_int said;
 
-/* In a thread of its own, as output may be blocked, and locks held for ever by what hangs. */
+/* Runs in its own thread: output may block, and the hung call may hold locks forever. */
 static void *report_and_exit(void *unused)
 {
     char more[512] = "";
@@ -39,7 +39,7 @@ static void *report_and_exit(void *unused)
     return NULL;
 }
 
-/* No lock and no stream stands between here and _exit(). */
+/* Takes no lock and writes to no stream before _exit(). */
 static void end_process(const char *message)
 {
     const struct timespec look = {0, LOOK_NS};
@@ -57,10 +57,10 @@ static void *count_down(void *unused)
         struct timespec tick = {0, TICK_NS};
         nanosleep(&tick, NULL);
         long left = atomic_load(&ticks_left);
-        /* A set or clear in between wins: the exchange then fails and this tick is not counted. */
+        /* A concurrent set or clear wins: the exchange then fails and this tick is not counted. */
         if (left > 0 && atomic_compare_exchange_strong(&ticks_left, &left, left - 1) && left == 1) {
             const char *message = atomic_load(&message_now);
-            if (message) /* else cleared at this very moment */
+            if (message) /* NULL: cleared concurrently */
                 end_process(message);
         }
     }
@@ -96,7 +96,7 @@ static void set(double seconds, const char *message, int last)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static int is_last;
-    /* One more: the first tick comes early. */
+    /* Plus one: the first tick comes early. */
     long ticks = lround(ceil(fmin(seconds, 1e8) * 1e9 / (double)TICK_NS)) + 1;
     pthread_mutex_lock(&lock);
     if (!is_last) {
@@ -107,7 +107,7 @@ static void set(double seconds, const char *message, int last)
     pthread_mutex_unlock(&lock);
 }
 
-void ss_call_timeout_explain(void (*describe)(char *text, size_t room))
+void ss_call_timeout_explain(void (*describe)(char *text, size_t capacity))
 {
     atomic_store(&explain_now, describe);
 }

@@ -1,4 +1,4 @@
-/* comm.c: choice of a backend, argument checks and blocking calls (contract in comm.h). */
+/* comm.c: selection of a backend, argument checks and blocking calls (contract in comm.h). */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <time.h>
 
-/* The variable by which an MPI launcher shows, or NULL. */
+/* The environment variable that reveals an MPI launcher, or NULL. */
 static const char *mpi_launcher(void)
 {
     for (int i = 0; i < SS_MPI_LAUNCHERS; i++)
@@ -47,8 +47,8 @@ static enum ss_status open_auto(struct ss_comm *comm)
     if (mark)
         return ss_comm_mpi_open(comm);
 #endif
-    /* Slurm's and torchrun's tasks without MPI are ranks too: each as a world of its own would
-     * train N models by mistake. */
+    /* Tasks of Slurm and torchrun without MPI are ranks too: if each ran alone, N models would be
+     * trained by mistake. */
     SS_TRY(ss_comm_env_read(&env));
     if (env.size > 1)
         return ss_comm_tcp_open(comm);
@@ -65,7 +65,7 @@ static enum ss_status open_backend(const char *backend, struct ss_comm *comm)
     if (strcmp(backend, "self") == 0)
         return ss_comm_self_open(comm);
     if (strcmp(backend, "mpi") == 0)
-        return open_mpi(comm, "the backend \"mpi\" was asked for");
+        return open_mpi(comm, "the backend \"mpi\" is selected");
     if (strcmp(backend, "tcp") == 0)
         return ss_comm_tcp_open(comm);
     return ss_fail(SS_ERR_INVALID, "communication backend \"%s\" is not auto, self, mpi or tcp",
@@ -351,19 +351,19 @@ enum ss_status ss_comm_gather_alloc(struct ss_comm *comm, const void *data, size
                                     void **all, const char *what)
 {
     const size_t ranks = (size_t)comm->size;
-    void *room = comm->rank == 0 ? calloc(ranks, bytes) : NULL;
+    void *capacity = comm->rank == 0 ? calloc(ranks, bytes) : NULL;
     *all = NULL;
-    if (!data || (comm->rank == 0 && !room)) {
+    if (!data || (comm->rank == 0 && !capacity)) {
         enum ss_status memory = ss_fail_memory(what, data ? ranks * bytes : bytes);
-        free(room);
+        free(capacity);
         ss_comm_abort(comm, memory);
         return memory;
     }
-    enum ss_status status = ss_comm_gather(comm, data, bytes, room, what);
+    enum ss_status status = ss_comm_gather(comm, data, bytes, capacity, what);
     if (status == SS_OK)
-        *all = room;
+        *all = capacity;
     else
-        free(room);
+        free(capacity);
     return status;
 }
 

@@ -1,4 +1,4 @@
-/* comm_base.c: what the backends stand on (contract in comm_base.h). */
+/* comm_base.c: common functions of the backends (contract in comm_base.h). */
 #include "comm/comm_base.h"
 #include "core/clock.h"
 

@@ -1,10 +1,10 @@
-/* comm_clock.c: how the ranks' clocks go against each other (contract in comm.h).
+/* comm_clock.c: clock offsets between ranks (contract in comm.h).
  *
- * Ranks whose kernel is the same one read the same clock. Between others, rank 0 sends its time t0
- * to all, who note their own time r1 when it arrives and send back their time r2, which arrives at
- * t3. As nothing arrives before it was sent, t0 <= r1 + offset and r2 + offset <= t3: the offset is
- * within [t0 - r1, t3 - r2], and after several rounds within what is common to them. Source: the
- * bounds of Marzullo's interval method as RFC 5905 uses them. */
+ * Ranks on the same kernel read the same clock. Otherwise rank 0 broadcasts its time t0; each
+ * rank records its own time r1 on arrival and sends back its time r2, which arrives at t3. A
+ * message cannot arrive before it was sent, so t0 <= r1 + offset and r2 + offset <= t3: the
+ * offset is within [t0 - r1, t3 - r2], and after several rounds within the intersection of these
+ * intervals. Source: the bounds of Marzullo's interval method as RFC 5905 uses them. */
 #include "comm/comm.h"
 #include "core/boot_id.h"
 #include "core/clock.h"
@@ -15,13 +15,13 @@
 
 enum { ROUNDS = 16 };
 
-/* Sent as bytes between equal programs. */
+/* Sent as bytes between identical programs. */
 struct times {
     int64_t arrived, sent; /* on the rank's clock */
     char boot[SS_BOOT_ID];
 };
 struct bounds {
-    int64_t low, high; /* of rank 0's clock minus the rank's */
+    int64_t low, high; /* bounds of rank 0's clock minus the rank's */
 };
 
 static void narrow(struct bounds *b, const struct times *own, const struct times *other,
@@ -67,7 +67,7 @@ enum ss_status ss_comm_clock(struct ss_comm *comm, int64_t *offset_ns, uint64_t 
     struct bounds *bounds = calloc(ranks, sizeof *bounds);
     enum ss_status status = SS_OK;
     if (!all || !bounds) {
-        /* The others wait in the exchange. */
+        /* The other ranks wait in the exchange. */
         status = ss_fail_memory("times of all ranks", ranks * sizeof *all);
         ss_comm_abort(comm, status);
     }

@@ -13,14 +13,14 @@
     "rank, as torchrun does, or none of the first four"
 #define SLURM_HINT "srun sets it in a job step; do not change it there"
 #define LISTEN_HINT                                                                                \
-    "it is the number of a socket that rank 0 inherits from what starts it; unset it elsewhere"
+    "it is the descriptor of a socket that rank 0 inherits from its launcher; unset it elsewhere"
 
 enum {
     MAX_ID = 0x7fffffff,
-    /* Slurm's numbers of the batch script, an interactive shell and others that are no job step are
-     * above. */
+    /* Slurm's step ids from here on denote no job step: the batch script, an interactive shell and
+     * others. */
     FIRST_SPECIAL_STEP = 0x7ffffff0,
-    /* Below the ports that Linux gives to outgoing connections (32768 and up). */
+    /* Below Linux's ephemeral ports (32768 and up). */
     FIRST_PORT = 15000,
     PORT_BLOCKS = 1000
 };
@@ -31,7 +31,7 @@ const struct ss_mpi_launcher ss_mpi_launchers[SS_MPI_LAUNCHERS] = {{"OMPI_COMM_W
                                                                    {"PMI_RANK", 0},
                                                                    {"MPI_LOCALNRANKS", 0}};
 
-/* A variable's value; NULL when it is not set, or empty. */
+/* Value of a variable; NULL if it is unset or empty. */
 static const char *get(const char *name)
 {
     const char *value = getenv(name);
@@ -50,7 +50,7 @@ static enum ss_status wrong_number(const char *name, long least, long most, cons
                    getenv(name), least, most, hint);
 }
 
-/* Digits only: strtol() alone would also take " 1" and "+1". Returns -1 for anything else. */
+/* Parse digits only: strtol() also accepts " 1" and "+1". Returns -1 for anything else. */
 static long whole_number(const char *text, size_t length)
 {
     long value = 0;
@@ -80,7 +80,7 @@ static enum ss_status number(const char *name, const char *given, long least, lo
 static enum ss_status copy_host(const char *name, const char *value, char *host)
 {
     size_t length = strlen(value);
-    /* "[::1]", as in an address with a port. */
+    /* "[::1]", as in an address with a port */
     if (length > 2 && value[0] == '[' && value[length - 1] == ']') {
         value++;
         length -= 2;
@@ -103,8 +103,8 @@ static enum ss_status bad_list(const char *name, const char *list)
                    name, list);
 }
 
-/* The numbers in brackets that `at` begins with: the first one's digits go to *digits and *length.
- * Returns what follows the brackets, or NULL if there is no such thing. */
+/* Parse the bracketed list of numbers at `at`: *digits and *length are set to the digits of the
+ * first number. Returns the text after the brackets, or NULL if the list is invalid. */
 static const char *first_number(const char *at, const char **digits, size_t *length)
 {
     *length = 0;
@@ -125,7 +125,7 @@ static const char *first_number(const char *at, const char **digits, size_t *len
     return *at == ']' ? at + 1 : NULL;
 }
 
-enum ss_status ss_hostlist_first(const char *name, const char *list, char *host, size_t room)
+enum ss_status ss_hostlist_first(const char *name, const char *list, char *host, size_t capacity)
 {
     const char *at = list;
     size_t used = 0;
@@ -139,7 +139,7 @@ enum ss_status ss_hostlist_first(const char *name, const char *list, char *host,
         } else {
             at = NULL;
         }
-        if (!at || used + n >= room)
+        if (!at || used + n >= capacity)
             return bad_list(name, list);
         memcpy(host + used, from, n);
         used += n;
@@ -150,8 +150,8 @@ enum ss_status ss_hostlist_first(const char *name, const char *list, char *host,
     return SS_OK;
 }
 
-/* Ports that Slurm keeps free for this step: "12000-12003,12010". More than there is room for are
- * not needed. */
+/* Parse the ports that Slurm reserves for this step: "12000-12003,12010". Ports beyond SS_ENV_PORTS
+ * are ignored. */
 static enum ss_status read_reserved_ports(struct ss_comm_env *env, const char *text)
 {
     for (const char *at = text; *at;) {
@@ -184,8 +184,8 @@ static enum ss_status read_slurm_ports(struct ss_comm_env *env, int job, int ste
     }
     if (reserved)
         return read_reserved_ports(env, reserved);
-    /* Steps that run at the same time on a node should seldom meet; when they do, the secret tells
-     * them apart. */
+    /* Spread steps that run at the same time on a node over the ports. If two still collide, the
+     * secret distinguishes them. */
     int block = (int)((job + 61 * (long)step) % PORT_BLOCKS);
     for (; env->nports < SS_ENV_PORTS; env->nports++)
         env->ports[env->nports] = FIRST_PORT + SS_ENV_PORTS * block + env->nports;
@@ -200,13 +200,13 @@ static enum ss_status read_slurm_host(struct ss_comm_env *env)
         return copy_host("MASTER_ADDR", master, env->host);
     if (!list)
         return missing("SLURM_STEP_NODELIST", "SLURM_PROCID", SLURM_HINT);
-    /* Where srun runs: with a batch script that is the first node, elsewhere it need not be. */
+    /* The node where srun runs: the first node for a batch script, possibly another otherwise. */
     if (launcher)
         SS_TRY(copy_host("SLURM_LAUNCH_NODE_IPADDR", launcher, env->fallback));
     return ss_hostlist_first("SLURM_STEP_NODELIST", list, env->host, sizeof env->host);
 }
 
-/* A number of the other set, where it is set at all, must be equal. */
+/* A variable of the other set must be equal, if it is set. */
 static enum ss_status agrees(const char *name, const char *slurm_name, int value)
 {
     const char *text = get(name);
@@ -244,7 +244,7 @@ static enum ss_status read_torchrun(struct ss_comm_env *env)
     SS_TRY(number("LOCAL_WORLD_SIZE", "RANK", 1, env->size, TORCHRUN_HINT, &env->local_size));
     SS_TRY(number("LOCAL_RANK", "RANK", 0, env->local_size - 1, TORCHRUN_HINT, &env->local_rank));
     SS_TRY(number("MASTER_PORT", "RANK", 1, 65535, TORCHRUN_HINT, &port));
-    /* Nodes have consecutive ranks. */
+    /* Ranks of a node are consecutive. */
     env->node = env->rank - env->local_rank;
     if (env->node < 0 || env->node + env->local_size > env->size)
         return ss_fail(
@@ -254,7 +254,7 @@ static enum ss_status read_torchrun(struct ss_comm_env *env)
     SS_TRY(copy_host("MASTER_ADDR", get("MASTER_ADDR"), env->host));
     env->ports[0] = port;
     env->nports = 1;
-    /* torchrun itself then listens on MASTER_PORT. */
+    /* With an agent store torchrun itself listens on MASTER_PORT. */
     if (agent && strcmp(agent, "True") == 0)
         for (env->nports = 0; env->nports < SS_ENV_PORTS && port < 65535; env->nports++)
             env->ports[env->nports] = ++port;
@@ -263,7 +263,7 @@ static enum ss_status read_torchrun(struct ss_comm_env *env)
     return SS_OK;
 }
 
-/* The variable with the number of tasks of the job step that this process belongs to, or NULL. */
+/* The variable with the number of tasks of this process's job step, or NULL. */
 static const char *slurm_size_name(void)
 {
     const char *step = get("SLURM_STEP_ID");
@@ -279,7 +279,7 @@ static enum ss_status read_listener(struct ss_comm_env *env)
 {
     if (env->rank != 0 || env->size == 1 || !get("STARSTEP_LISTEN_FD"))
         return SS_OK;
-    /* 0 to 2 are standard input, output and error. */
+    /* 0 to 2 are standard input, output and error */
     return number("STARSTEP_LISTEN_FD", "WORLD_SIZE", 3, MAX_ID, LISTEN_HINT, &env->listener);
 }
 

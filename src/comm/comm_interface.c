@@ -1,4 +1,4 @@
-/* comm_interface.c: network interfaces by NCCL's list of names (contract in comm_interface.h). */
+/* comm_interface.c: select network interfaces by NCCL's lists (contract in comm_interface.h). */
 #include "comm/comm_interface.h"
 #include "core/log.h"
 
@@ -25,7 +25,7 @@ static int means(const char *item, size_t length, const char *name, int port, in
 
 int ss_interface_matches(const char *list, const char *name, int port)
 {
-    if (strlen(list) < 2) /* NCCL then goes on as if there were no list */
+    if (strlen(list) < 2) /* NCCL then ignores the list */
         return 1;
     const int others = *list == '^';
     list += others;
@@ -41,7 +41,7 @@ int ss_interface_matches(const char *list, const char *name, int port)
     return (found || !any) != others;
 }
 
-/* AF_INET, AF_INET6, or 0: both. */
+/* AF_INET, AF_INET6, or 0 for both. */
 static int wanted_family(void)
 {
     const char *text = getenv("NCCL_SOCKET_FAMILY");
@@ -50,7 +50,7 @@ static int wanted_family(void)
     return !strcmp(text, "AF_INET") ? AF_INET : !strcmp(text, "AF_INET6") ? AF_INET6 : 0;
 }
 
-/* Is it one that NCCL looks at? Then its address, as text. */
+/* Whether NCCL considers this interface. If so, text is its address. */
 static int address_of(const struct ifaddrs *i, int family, char text[SS_INTERFACE_ADDRESS])
 {
     const struct sockaddr *a = i->ifa_addr;
@@ -74,14 +74,14 @@ static int has(const struct ss_interface *all, int n, const char *name)
     return 0;
 }
 
-int ss_interface_find(const char *list, struct ss_interface *out, int room)
+int ss_interface_find(const char *list, struct ss_interface *out, int capacity)
 {
     struct ifaddrs *first;
     const int family = wanted_family();
     int n = 0;
     if (getifaddrs(&first))
         return -1;
-    for (const struct ifaddrs *i = first; i && n < room; i = i->ifa_next) {
+    for (const struct ifaddrs *i = first; i && n < capacity; i = i->ifa_next) {
         const int wanted =
             list ? ss_interface_matches(list, i->ifa_name, 0) : !(i->ifa_flags & IFF_LOOPBACK);
         if (!wanted || has(out, n, i->ifa_name) || !address_of(i, family, out[n].address))
@@ -98,7 +98,7 @@ enum ss_status ss_interface_check(void)
     struct ss_interface all[MOST];
     char host[256] = "", names[MOST * (SS_INTERFACE_NAME + 2)] = "";
     size_t used = 0;
-    if (!list || strlen(list) < 2) /* NCCL then chooses by itself */
+    if (!list || strlen(list) < 2) /* NCCL then ignores the list */
         return SS_OK;
     int n = ss_interface_find(list, all, MOST);
     if (n > 0)
@@ -112,7 +112,7 @@ enum ss_status ss_interface_check(void)
     gethostname(host, sizeof host - 1);
     return ss_fail(
         SS_ERR_INVALID,
-        "NCCL_SOCKET_IFNAME=%s names no network interface that runs on %s, which has %s; "
-        "NCCL would not start: give the beginning of one of these names, or unset it",
-        list, host, n > 0 ? names : "none but the loopback");
+        "NCCL_SOCKET_IFNAME=%s matches no running network interface on %s, which has %s; "
+        "NCCL cannot start: set it to a prefix of one of these names, or unset it",
+        list, host, n > 0 ? names : "only the loopback");
 }

@@ -1,4 +1,4 @@
-/* comm_local.c: a world of ranks on this node (contract in comm_local.h). */
+/* comm_local.c: start all ranks on this node (contract in comm_local.h). */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -17,8 +17,8 @@
 
 extern char **environ;
 
-/* What a rank must not inherit: another place among ranks, of this process or of a rank around it.
- * "NAME_": all that begin so. Slurm's variables that say nothing about places stay. */
+/* Variables that a rank must not inherit: they would assign it another rank, of this process or of
+ * an outer launcher. "NAME_": all with this prefix. Other variables of Slurm are inherited. */
 static const char *const replaced[] = {
     "RANK",
     "WORLD_SIZE",
@@ -55,7 +55,7 @@ static enum ss_status not_alone(const char *name)
 {
     return ss_fail(SS_ERR_INVALID,
                    "launch: this process is itself one of several ranks (%s is %s); run launch "
-                   "once, or let what started this process start starstep's commands instead",
+                   "once, or start starstep's commands with the launcher of this process",
                    name, get(name));
 }
 
@@ -72,7 +72,7 @@ enum ss_status ss_local_check_alone(void)
             return not_alone(ss_mpi_launchers[i].name);
         counted = counted || size;
     }
-    /* A launcher that does not say how many it started. */
+    /* A launcher that does not set the number of ranks. */
     for (int i = 0; i < SS_MPI_LAUNCHERS; i++)
         if (!counted && get(ss_mpi_launchers[i].name))
             return not_alone(ss_mpi_launchers[i].name);
@@ -160,17 +160,17 @@ enum ss_status ss_local_environment_make(const struct ss_local_world *world, int
     for (size_t i = 0; i < n; i++)
         if (!is_replaced(environ[i]))
             list[kept++] = environ[i];
-    const size_t room = sizeof out->variables[0];
-    /* The socket is rank 0's, so it comes last and only there. */
+    const size_t capacity = sizeof out->variables[0];
+    /* Only rank 0 inherits the socket: its variable is the last one. */
     int count = rank == 0 ? SS_LOCAL_VARIABLES : SS_LOCAL_VARIABLES - 1;
-    snprintf(out->variables[0], room, "RANK=%d", rank);
-    snprintf(out->variables[1], room, "WORLD_SIZE=%d", world->size);
-    snprintf(out->variables[2], room, "LOCAL_RANK=%d", rank);
-    snprintf(out->variables[3], room, "LOCAL_WORLD_SIZE=%d", world->size);
-    snprintf(out->variables[4], room, "MASTER_ADDR=%s", world->host);
-    snprintf(out->variables[5], room, "MASTER_PORT=%d", world->port);
-    snprintf(out->variables[6], room, "STARSTEP_SECRET=%s", world->secret);
-    snprintf(out->variables[7], room, "STARSTEP_LISTEN_FD=%d", world->listener);
+    snprintf(out->variables[0], capacity, "RANK=%d", rank);
+    snprintf(out->variables[1], capacity, "WORLD_SIZE=%d", world->size);
+    snprintf(out->variables[2], capacity, "LOCAL_RANK=%d", rank);
+    snprintf(out->variables[3], capacity, "LOCAL_WORLD_SIZE=%d", world->size);
+    snprintf(out->variables[4], capacity, "MASTER_ADDR=%s", world->host);
+    snprintf(out->variables[5], capacity, "MASTER_PORT=%d", world->port);
+    snprintf(out->variables[6], capacity, "STARSTEP_SECRET=%s", world->secret);
+    snprintf(out->variables[7], capacity, "STARSTEP_LISTEN_FD=%d", world->listener);
     for (int i = 0; i < count; i++)
         list[kept++] = out->variables[i];
     list[kept] = NULL;

@@ -1,8 +1,8 @@
-/* comm_mpi.c: start-up and end of the MPI backend, and its queue.
+/* comm_mpi.c: start-up, shutdown and queue of the MPI backend.
  *
- * After the start-up one thread makes all MPI calls (comm_mpi_thread.c). Callers put collectives
- * into a queue; the thread starts them in that order. Only ss_mpi_abort() may come from any thread,
- * which is why MPI_THREAD_MULTIPLE is needed. */
+ * After start-up one thread makes all MPI calls (comm_mpi_thread.c). Callers append collectives
+ * to a queue; the thread starts them in that order. Only ss_mpi_abort() may be called from any
+ * thread, which requires MPI_THREAD_MULTIPLE. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -42,7 +42,7 @@ const char *ss_comm_mpi_library(void)
 static void wake(struct ss_mpi *mpi)
 {
     uint64_t one = 1;
-    (void)!write(mpi->wake, &one, sizeof one); /* fails only when it is awake 2^64 times over */
+    (void)!write(mpi->wake, &one, sizeof one); /* fails only if the eventfd counter overflows */
 }
 
 static enum ss_status mpi_start(struct ss_comm *comm, const struct ss_comm_request *request)
@@ -50,7 +50,7 @@ static enum ss_status mpi_start(struct ss_comm *comm, const struct ss_comm_reque
     struct ss_mpi *mpi = comm->state;
     size_t part = ss_mpi_part_elements();
     size_t nparts = request->count / part + (request->count % part != 0);
-    /* A barrier, and a sum of nothing, keep their turn; a gather is small and cannot be cut. */
+    /* A barrier and an empty all-reduce still take their turn; a gather is small and not split. */
     if (nparts == 0 || request->kind == SS_COMM_GATHER)
         nparts = 1;
     if (request->kind == SS_COMM_EXCHANGE)
@@ -73,8 +73,8 @@ static enum ss_status mpi_start(struct ss_comm *comm, const struct ss_comm_reque
     return SS_OK;
 }
 
-static int stays, started;    /* ss_comm_stay; MPI, by this room */
-static double exit_timeout_s; /* of the last communicator */
+static int stays, started;    /* ss_comm_stay() was called; src/comm has started MPI */
+static double exit_timeout_s; /* timeout of the last communicator */
 
 void ss_comm_mpi_stay(void)
 {
@@ -128,19 +128,19 @@ static void mpi_close(struct ss_comm *comm)
 
 static const struct ss_comm_ops mpi_ops = {"mpi", mpi_start, ss_mpi_abort, mpi_close};
 
-/* Slurm started several tasks, but MPI found no PMI to learn about them: each would be a world. */
+/* Slurm started several tasks, but MPI found no PMI: each task would be its own world. */
 static enum ss_status check_world(int size)
 {
     const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
     if (size > 1 || !tasks || atoi(tasks) <= 1 || getenv("OMPI_COMM_WORLD_SIZE"))
         return SS_OK;
     return ss_fail(SS_ERR_UNSUPPORTED,
-                   "Slurm started %s tasks, but MPI sees this one alone; start them with "
-                   "srun --mpi=pmix (srun --mpi=list shows what there is)",
+                   "Slurm started %s tasks, but MPI reports a single rank; start them with "
+                   "srun --mpi=pmix (srun --mpi=list prints the available types)",
                    tasks);
 }
 
-/* The ranks of this node tell each other which processes they are. */
+/* Exchange process ids between the ranks of this node. */
 static enum ss_status meet_neighbour(struct ss_mpi *mpi, MPI_Comm node)
 {
     struct ss_peer_death_card own, root, next;
@@ -157,7 +157,7 @@ static enum ss_status meet_neighbour(struct ss_mpi *mpi, MPI_Comm node)
     return SS_OK;
 }
 
-/* Which ranks are on which node, of which there are so many. */
+/* Find which ranks share a node, and count the nodes. */
 static enum ss_status count_nodes(struct ss_mpi *mpi, MPI_Comm node)
 {
     struct ss_comm *comm = mpi->comm;
@@ -174,7 +174,7 @@ static enum ss_status count_nodes(struct ss_mpi *mpi, MPI_Comm node)
     return SS_OK;
 }
 
-/* Rank and size, in the world and on this node. */
+/* Find rank and size, in the world and on this node. */
 static enum ss_status find_place(struct ss_mpi *mpi)
 {
     struct ss_comm *comm = mpi->comm;
@@ -204,19 +204,19 @@ static enum ss_status init(void)
         return SS_OK;
     if (initialized)
         return ss_fail(SS_ERR_INVALID,
-                       "MPI has been %s by this program before, and MPI starts once; "
-                       "leave that to starstep, and train by ss_train(), which "
-                       "leaves MPI as it is for the next one",
-                       ended ? "ended" : "started");
+                       "this program has already %s MPI, which can be initialized only once; "
+                       "let starstep initialize MPI, and train with ss_train(), which "
+                       "leaves MPI initialized for the next call",
+                       ended ? "finalized" : "initialized");
     MPI_TRY(MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided), "start-up");
     if (provided < MPI_THREAD_MULTIPLE)
         return ss_fail(SS_ERR_UNSUPPORTED,
-                       "%s has no MPI_THREAD_MULTIPLE; use a build of MPI with it",
+                       "%s does not provide MPI_THREAD_MULTIPLE; use a build of MPI with it",
                        ss_comm_mpi_library());
     started = 1;
-    /* Now, so that it comes before what MPI itself does at the exit. */
+    /* Registered now, to run before MPI's own exit handlers. */
     if (stays && atexit(end_at_exit))
-        return ss_fail(SS_ERR_LIBRARY, "atexit failed: MPI could not be ended");
+        return ss_fail(SS_ERR_LIBRARY, "atexit failed: MPI cannot be finalized at exit");
     return SS_OK;
 }
 
@@ -226,8 +226,8 @@ static enum ss_status start_mpi(struct ss_mpi *mpi)
     SS_TRY(init());
     ss_call_timeout_set(
         mpi->comm->timeout_s,
-        "start-up: the first messages between ranks did not come before the timeout; see "
-        "that no rank has ended and that the nodes reach each other");
+        "start-up: the first messages between ranks did not arrive before the timeout; check "
+        "that no rank has exited and that the nodes can reach each other");
     SS_TRY(find_place(mpi));
     MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->world), "start-up");
     MPI_TRY(MPI_Comm_dup(MPI_COMM_WORLD, &mpi->sums), "start-up");
@@ -241,7 +241,7 @@ static enum ss_status start_thread(struct ss_mpi *mpi)
 {
     mpi->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (mpi->wake < 0)
-        return ss_fail(SS_ERR_LIBRARY, "cannot make an event for the communication thread: %s",
+        return ss_fail(SS_ERR_LIBRARY, "cannot create an eventfd for the communication thread: %s",
                        strerror(errno));
     pthread_mutex_init(&mpi->lock, NULL);
     mpi->queue.end = &mpi->queue.first;
@@ -262,15 +262,15 @@ enum ss_status ss_comm_mpi_open(struct ss_comm *comm)
         ss_call_timeout_explain(ss_stopped_ranks_describe);
         ss_call_timeout_set(
             comm->timeout_s,
-            "start-up: MPI_Init did not return before the timeout; see that every rank is "
-            "started and that the nodes reach each other");
+            "start-up: MPI_Init did not return before the timeout; check that every rank is "
+            "started and that the nodes can reach each other");
         status = start_mpi(mpi);
         ss_call_timeout_explain(NULL);
     }
     if (status == SS_OK)
         status = start_thread(mpi);
     if (status != SS_OK) {
-        /* Half-started MPI cannot be taken back: the caller ends the process, and the launcher then
+        /* Half-initialized MPI cannot be undone: the caller ends the process, and the launcher then
          * ends the other ranks. */
         ss_call_timeout_clear();
         free(mpi->node);

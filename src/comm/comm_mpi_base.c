@@ -1,4 +1,4 @@
-/* comm_mpi_base.c: what the MPI backend's files share (contract in comm_mpi.h). */
+/* comm_mpi_base.c: functions shared by the files of the MPI backend (contract in comm_mpi.h). */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -26,9 +26,10 @@ enum ss_status ss_mpi_fail(const char *call, int rc, const char *where)
     return ss_fail(SS_ERR_COMM, "%s: %.*s failed: %s", where, name, call, text);
 }
 
-/* MPI_Abort() of Open MPI 4 sends mpiexec a notice, which mpiexec reads while another of its threads
- * frees it (rml_oob_send.c): in one run of three it reads what is not there, at times it crashes and
- * ends with 139. Our own line has said all; the library's variable is the only way to leave it out. */
+/* MPI_Abort() of Open MPI 4 sends mpiexec a notice, which one thread of mpiexec reads while another
+ * frees it (rml_oob_send.c): in one run of three it prints garbage, and sometimes it crashes with
+ * exit code 139. Our own message is complete, and this variable is the only way to suppress the
+ * notice. */
 static void leave_out_notice(void)
 {
     bool *quiet = dlsym(RTLD_DEFAULT, "orte_execute_quiet"); /* NULL with every other MPI */
@@ -45,9 +46,9 @@ void ss_mpi_abort(struct ss_comm *comm)
     while (atomic_flag_test_and_set(&begun))
         pause(); /* another thread is ending the process */
     ss_peer_death_end(&mpi->neighbour);
-    ss_call_timeout_set_final(ABORT_SECONDS, "the end of all ranks hangs; ending this rank alone");
+    ss_call_timeout_set_final(ABORT_SECONDS, "aborting all ranks hangs; ending this rank alone");
     ss_comm_before_abort(comm);
-    /* mpiexec drops what ranks have printed and it has not read when one of them aborts. */
+    /* When a rank aborts, mpiexec drops output of the ranks that it has not read yet. */
     nanosleep(&(struct timespec){0, WORDS_NS}, NULL);
     leave_out_notice();
     MPI_Abort(MPI_COMM_WORLD, 1);
@@ -91,8 +92,8 @@ void ss_mpi_check(struct ss_mpi *mpi, const char *call, int rc,
 
 size_t ss_mpi_part_elements(void)
 {
-    /* Below 2^31 bytes for every type: some transports count bytes in ints. The variable lets tests
-     * reach the code for several parts; it must be equal on all ranks. */
+    /* Below 2^31 bytes for every type: some transports count bytes in ints. The variable is for
+     * tests of split collectives; it must be equal on all ranks. */
     static size_t elements;
     if (elements == 0) {
         const char *env = getenv("STARSTEP_COMM_PART");

@@ -1,11 +1,11 @@
-/* comm_mpi_thread.c: the thread that makes all MPI calls: starts what is queued, tests what is
+/* comm_mpi_thread.c: the thread that makes all MPI calls. It starts queued collectives, tests those
  * under way, exchanges heartbeats, and sleeps in between.
  *
- * Open MPI progresses only inside MPI calls, so the thread must keep testing. While data moves it
- * tests again at once; while it waits for a late rank it sleeps between tests, longer and longer
- * (backoff.h), and leaves the core to the compute workers. When the pieces of a sum show how slow
- * the link is, it sleeps until the next one can be there: testing meanwhile would take the compute
- * workers' time and bring nothing. */
+ * Open MPI progresses only inside MPI calls, so the thread must keep testing. While data move it
+ * tests again immediately. While it waits for a slow rank it sleeps between tests, with increasing
+ * back-off (backoff.h), and leaves the core to the compute workers. Once the pieces of an
+ * all-reduce show how slow the link is, it sleeps until the next piece can arrive: testing earlier
+ * would only take time from the compute workers. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -21,18 +21,18 @@
 #include <unistd.h>
 
 enum {
-    EAGER_NS = 60000,       /* after data has moved, test for so long without sleeping */
-    SECOND_LOOK_NS = 10000, /* where it may have */
-    USUAL_SMALL_NS = 50000, /* SS_BACKOFF_USUAL_NS while compute waits for a small sum */
-    PACE_MAX_NS = 2000000,  /* between pieces of a sum, so that neither side's socket runs dry */
+    EAGER_NS = 60000,       /* after progress, test for this long without sleeping */
+    SECOND_LOOK_NS = 10000, /* the same after possible progress */
+    USUAL_SMALL_NS = 50000, /* SS_BACKOFF_USUAL_NS while compute waits for a small all-reduce */
+    PACE_MAX_NS = 2000000,  /* between pieces; longer sleeps would let a socket run empty */
 };
 
-/* MPI's own collectives, for what mpi_all_reduce.c does not take.
+/* Start one part with MPI's own collectives, for requests that mpi_all_reduce.c does not handle.
  *
- * The sum's bits are equal on all ranks and in all runs of one rank count, because Open MPI's
+ * Results are bit-identical on all ranks and in all runs with the same rank count: Open MPI's
  * nonblocking all-reduce fixes the order of additions by rank and count alone (it either reduces to
- * one place and sends that result to all, or adds pairs, and a + b == b + a). Arrival order plays
- * no part. tests/comm/test_comm_mpi.sh checks it. */
+ * one rank and broadcasts the result, or adds pairs, and a + b == b + a), independent of arrival
+ * order. tests/comm/test_comm_mpi.sh checks it. */
 static int start_part(struct ss_mpi *mpi, struct ss_mpi_op *op, size_t first, int n,
                       MPI_Request *request)
 {
@@ -40,7 +40,7 @@ static int start_part(struct ss_mpi *mpi, struct ss_mpi_op *op, size_t first, in
     char *data = r->data ? (char *)r->data + first * ss_comm_kind_bytes(r->kind) : NULL;
     switch (r->kind) {
     case SS_COMM_SUM_F32:
-    case SS_COMM_REDUCE_SCATTER_F32: /* the whole sum, which has the share's bits */
+    case SS_COMM_REDUCE_SCATTER_F32: /* the whole all-reduce: identical in the share */
         if (r->wire != SS_DTYPE_F32)
             return ss_mpi_all_reduce_part(mpi, op, first, n, request);
         return MPI_Iallreduce(MPI_IN_PLACE, data, n, MPI_FLOAT, MPI_SUM, mpi->world, request);
@@ -53,7 +53,7 @@ static int start_part(struct ss_mpi *mpi, struct ss_mpi_op *op, size_t first, in
         return MPI_Ibcast(data, n, MPI_BYTE, r->root, mpi->world, request);
     case SS_COMM_GATHER: /* always one part */
         return MPI_Igather(data, n, MPI_BYTE, r->gathered, n, MPI_BYTE, 0, mpi->world, request);
-    case SS_COMM_WATCHED: /* never comes here */
+    case SS_COMM_WATCHED: /* not reached */
     case SS_COMM_EXCHANGE:
     case SS_COMM_ALLGATHER_F32: /* only with one rank */
     case SS_COMM_BARRIER:
@@ -67,8 +67,8 @@ static int peer(int rank)
     return rank < 0 ? MPI_PROC_NULL : rank;
 }
 
-/* All receives, then all sends, in pieces that show that data move. Messages between two ranks do not
- * overtake each other. */
+/* Post all receives, then all sends, in pieces, so that progress shows. MPI preserves the order of
+ * messages between two ranks. */
 static int start_exchange(struct ss_mpi *mpi, struct ss_mpi_op *op)
 {
     const struct ss_comm_request *r = &op->request;
@@ -116,7 +116,7 @@ static void start_op(struct ss_mpi *mpi, struct ss_mpi_op *op)
              op->request.kind == SS_COMM_ALLGATHER_F32)
         ss_mpi_check(mpi, "all-gather", ss_mpi_all_reduce_gather(mpi, op), &op->request);
     else if (ss_mpi_small_fits(mpi->comm, &op->request))
-        ss_mpi_check(mpi, "small sum", ss_mpi_small_start(mpi, op), &op->request);
+        ss_mpi_check(mpi, "small all-reduce", ss_mpi_small_start(mpi, op), &op->request);
     else if (ss_mpi_all_reduce_fits(mpi->comm, &op->request))
         ss_mpi_check(mpi, "all-reduce", ss_mpi_all_reduce_scatter(mpi, op), &op->request);
     else
@@ -125,7 +125,7 @@ static void start_op(struct ss_mpi *mpi, struct ss_mpi_op *op)
     mpi->under_way.end = &op->next;
 }
 
-/* Take what is queued and start it; 1 if data will move for it. */
+/* Start all queued collectives; 1 if any of them moves data. */
 static int start_queued(struct ss_mpi *mpi)
 {
     pthread_mutex_lock(&mpi->lock);
@@ -143,9 +143,9 @@ static int start_queued(struct ss_mpi *mpi)
     return any;
 }
 
-/* How long to sleep until the next piece of a sum can be there, and for the last one in short
- * steps, as the sum waits for it. 0 where that is not known, or no piece has come for too long:
- * then another rank is late, and not the link slow. */
+/* Nanoseconds to sleep until the next piece of an all-reduce can arrive; shorter for the last
+ * piece, as the all-reduce waits for it. 0 if the pace is unknown, or if no piece has arrived for
+ * too long: then another rank is late rather than the link slow. */
 static uint64_t pace_of(const struct ss_mpi_op *op, uint64_t now)
 {
     const int pieces = op->ended_parts - op->first_parts, receives = op->nparts / 2;
@@ -159,7 +159,7 @@ static uint64_t pace_of(const struct ss_mpi_op *op, uint64_t now)
     return each < PACE_MAX_NS ? each : PACE_MAX_NS;
 }
 
-/* The shortest of those under way. */
+/* The shortest pace of the all-reduces under way. */
 static uint64_t least_pace(const struct ss_mpi *mpi, uint64_t now)
 {
     uint64_t least = 0;
@@ -171,8 +171,8 @@ static uint64_t least_pace(const struct ss_mpi *mpi, uint64_t now)
     return least >= SS_BACKOFF_LEAST_NS ? least : 0;
 }
 
-/* Of sums and other collectives of MPI, nanoseconds to sleep before the next test; UINT64_MAX where
- * there are none. found: by the last one; MOVED also where some have been started. */
+/* Nanoseconds to sleep before the next test of MPI's requests; UINT64_MAX if there are none. found:
+ * result of the last test; MOVED also after collectives were started. */
 static uint64_t rest(struct ss_mpi *mpi, enum ss_mpi_found found)
 {
     const uint64_t now = ss_now_ns();
@@ -210,8 +210,8 @@ static void check_neighbour(struct ss_mpi *mpi)
     ss_mpi_end_for_death(mpi, &own);
 }
 
-/* Sleep for ns, or until something is queued or the neighbour dies. Returns 1 when the thread
- * should end. */
+/* Sleep for ns, or until something is queued or the next rank of this node dies. Returns 1 when the
+ * thread should end. */
 static int nap(struct ss_mpi *mpi, uint64_t ns)
 {
     struct timespec time = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
@@ -220,7 +220,7 @@ static int nap(struct ss_mpi *mpi, uint64_t ns)
     uint64_t times;
     int n = ppoll(events, 2, &time, NULL);
     if (n > 0 && events[0].revents)
-        (void)!read(mpi->wake, &times, sizeof times); /* only to make it quiet */
+        (void)!read(mpi->wake, &times, sizeof times); /* reset the counter */
     if (n > 0 && events[1].revents)
         check_neighbour(mpi);
     pthread_mutex_lock(&mpi->lock);
@@ -237,7 +237,7 @@ void *ss_mpi_thread(void *arg)
     prctl(PR_SET_TIMERSLACK, 1000); /* the default of 50 us would double short sleeps */
     mpi->clock.ns = ss_now_ns();
     while (!stop) {
-        /* Should an MPI call below hang, the guard ends this rank, and the launcher the others. */
+        /* If an MPI call below hangs, the timeout ends this rank, and the launcher the others. */
         ss_call_timeout_set(mpi->comm->timeout_s + 5,
                             "an MPI call of the communication thread has hung");
         const int begun = start_queued(mpi);
@@ -246,7 +246,7 @@ void *ss_mpi_thread(void *arg)
         const uint64_t sums = rest(mpi, begun ? SS_MPI_MOVED : found);
         ss_watch_clock_advance(&mpi->clock);
         if (mpi->clock.now_s >= mpi->next_heartbeat_s) {
-            check_neighbour(mpi); /* it does not nap while data moves */
+            check_neighbour(mpi); /* nap() does not run while data move */
             ss_mpi_heartbeats_tick(mpi);
             mpi->next_heartbeat_s = mpi->clock.now_s + mpi->heartbeat_every_s;
         }

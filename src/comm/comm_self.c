@@ -1,4 +1,4 @@
-/* comm_self.c: one rank. Every collective is over when it starts. */
+/* comm_self.c: the backend of a single rank. Every collective completes when it starts. */
 #include "comm/comm_base.h"
 #include "core/clock.h"
 #include "core/log.h"

@@ -1,8 +1,8 @@
-/* comm_tcp.c: start-up and end of the TCP backend, and its queue.
+/* comm_tcp.c: start-up, shutdown and queue of the TCP backend.
  *
- * For control traffic only: options, hashes, NCCL's id, metrics, the first weights. Everything goes
- * through rank 0, so its time and memory grow with the number of ranks. Gradients go through NCCL
- * or MPI. */
+ * For control traffic only: options, hashes, NCCL's id, metrics, initial weights. All data pass
+ * through rank 0, so its time and memory grow with the number of ranks. Gradients use NCCL or
+ * MPI. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -25,7 +25,7 @@
 static void wake(struct ss_tcp *tcp)
 {
     uint64_t one = 1;
-    (void)!write(tcp->wake, &one, sizeof one); /* fails only when it is awake 2^64 times over */
+    (void)!write(tcp->wake, &one, sizeof one); /* fails only if the eventfd counter overflows */
 }
 
 static enum ss_status tcp_start(struct ss_comm *comm, const struct ss_comm_request *request)
@@ -95,7 +95,7 @@ static void tcp_close(struct ss_comm *comm)
 
 static const struct ss_comm_ops tcp_ops = {"tcp", tcp_start, tcp_abort, tcp_close};
 
-/* NULL: no memory, reported. */
+/* Allocate the backend's state. NULL: allocation failure, reported. */
 static struct ss_tcp *make_tcp(struct ss_comm *comm)
 {
     size_t npeers = comm->rank == 0 ? (size_t)comm->size - 1 : 1;
@@ -138,8 +138,7 @@ static enum ss_status open_events(struct ss_tcp *tcp)
         ok = epoll_ctl(tcp->epoll, EPOLL_CTL_ADD, tcp->peers[i].fd, &event) == 0;
     }
     if (!ok)
-        return ss_fail(SS_ERR_LIBRARY, "cannot watch the connections of ranks: %s",
-                       strerror(errno));
+        return ss_fail(SS_ERR_LIBRARY, "cannot poll the connections of ranks: %s", strerror(errno));
     return SS_OK;
 }
 
@@ -150,15 +149,15 @@ static enum ss_status check_place(const struct ss_comm *comm, const struct ss_co
         return SS_OK;
     if (env->local_size == 0)
         return ss_fail(SS_ERR_INVALID,
-                       "this rank has local rank %d on its node, but only %d ranks came from there",
+                       "this rank has local rank %d on its node, but only %d ranks joined from it",
                        env->local_rank, comm->local_size);
     return ss_fail(SS_ERR_INVALID,
-                   "LOCAL_WORLD_SIZE is %d, but %d ranks came from this node; give all ranks of a "
-                   "node the number of its ranks",
+                   "LOCAL_WORLD_SIZE is %d, but %d ranks joined from this node; set it to the "
+                   "number of ranks of the node",
                    env->local_size, comm->local_size);
 }
 
-/* Find the other ranks. */
+/* Connect to the other ranks. */
 static enum ss_status meet(struct ss_tcp *tcp, const struct ss_comm_env *env)
 {
     unsigned char key[SS_SHA256_BYTES];
@@ -178,7 +177,7 @@ enum ss_status ss_comm_tcp_open(struct ss_comm *comm)
     SS_TRY(ss_comm_env_read(&env));
     if (env.kind == SS_ENV_ALONE)
         return ss_fail(SS_ERR_INVALID,
-                       "the backend \"tcp\" was asked for, but nothing says which rank this is; "
+                       "the backend \"tcp\" is selected, but the environment defines no rank; "
                        "start the ranks with srun, torchrun or starstep launch, or set RANK, "
                        "WORLD_SIZE, LOCAL_RANK, "
                        "LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT for each");
@@ -193,8 +192,7 @@ enum ss_status ss_comm_tcp_open(struct ss_comm *comm)
     struct ss_tcp *tcp = make_tcp(comm);
     if (!tcp)
         return SS_ERR_MEMORY;
-    ss_call_timeout_set(2 * comm->timeout_s + 10,
-                        "start-up: a call that asks for an address has hung");
+    ss_call_timeout_set(2 * comm->timeout_s + 10, "start-up: a host name lookup has hung");
     enum ss_status status = meet(tcp, &env);
     ss_call_timeout_clear();
     if (status == SS_OK)

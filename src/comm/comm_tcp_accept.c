@@ -1,8 +1,7 @@
-/* comm_tcp_accept.c: rank 0's start-up: listen, let the other ranks in, and keep everybody else
- * out.
+/* comm_tcp_accept.c: rank 0's start-up: listen, accept the other ranks, reject other clients.
  *
- * Connections that were taken go before those that knock, and each is read as soon as it is taken:
- * a rank's hello comes with its connection, so a rank needs a slot for one exchange alone. */
+ * Accepted connections have priority over new ones, and each is read as soon as it is accepted: a
+ * rank sends its hello when it connects, so a rank occupies a slot only for one exchange. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -23,7 +22,7 @@
 
 enum { MOST_STRANGERS = 512 }; /* slots beyond those of the ranks */
 
-/* One open file for every rank, on top of what is open already. */
+/* Check that the limit of open files allows one for every rank, in addition to those open now. */
 static enum ss_status check_open_files(struct ss_handshake *handshake)
 {
     struct rlimit limit;
@@ -33,7 +32,7 @@ static enum ss_status check_open_files(struct ss_handshake *handshake)
     rlim_t want = open_now + size + MOST_STRANGERS;
     if (limit.rlim_cur < want && limit.rlim_cur < limit.rlim_max) {
         limit.rlim_cur = want < limit.rlim_max ? want : limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit); /* what is there is looked at below */
+        (void)setrlimit(RLIMIT_NOFILE, &limit); /* the result is checked below */
         (void)getrlimit(RLIMIT_NOFILE, &limit);
     }
     if (limit.rlim_cur < open_now + size)
@@ -42,12 +41,12 @@ static enum ss_status check_open_files(struct ss_handshake *handshake)
                        "(ulimit -n), or start the ranks through MPI",
                        (unsigned long long)(open_now + size), handshake->env->size,
                        (unsigned long long)limit.rlim_cur);
-    rlim_t room = limit.rlim_cur - open_now;
-    handshake->nslots = (int)(room < size + MOST_STRANGERS ? room : size + MOST_STRANGERS);
+    rlim_t capacity = limit.rlim_cur - open_now;
+    handshake->nslots = (int)(capacity < size + MOST_STRANGERS ? capacity : size + MOST_STRANGERS);
     return SS_OK;
 }
 
-/* data: the slot's number, or -1 for the listener */
+/* number: index of the slot, or -1 for the listener */
 static enum ss_status watch(struct ss_handshake *handshake, int fd, int number)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP, .data.u64 = (uint64_t)number};
@@ -107,18 +106,19 @@ static enum ss_status take_connection(struct ss_handshake *handshake, int fd,
     return ss_handshake_readable(handshake, slot);
 }
 
-/* No more files, whatever the limit was: as when all slots are taken, if one of them gets free. */
+/* The process or system is out of files: proceed as if all slots were taken, if one can be
+ * freed. */
 static enum ss_status no_more(struct ss_handshake *handshake, int error)
 {
     for (int i = 0; i < handshake->nslots; i++)
         handshake->full |= ss_handshake_is_pending(&handshake->slots[i]);
     if (handshake->full)
         return SS_OK;
-    return ss_fail(SS_ERR_COMM, "start-up: rank 0 cannot take more connections: %s",
+    return ss_fail(SS_ERR_COMM, "start-up: rank 0 cannot accept more connections: %s",
                    strerror(error));
 }
 
-/* Not more than one turn of them: those that were taken are not kept waiting. */
+/* Accept at most one connection per slot, so that accepted connections need not wait. */
 static enum ss_status take_connections(struct ss_handshake *handshake)
 {
     for (int turn = 0; turn < handshake->nslots && !handshake->full; turn++) {
@@ -130,15 +130,15 @@ static enum ss_status take_connections(struct ss_handshake *handshake)
             return SS_OK;
         if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS))
             return no_more(handshake, errno);
-        /* Other errors are the connection's: it ended before it was taken. */
+        /* Other errors are the connection's: it ended before it was accepted. */
         if (fd >= 0)
             SS_TRY(take_connection(handshake, fd, (struct sockaddr *)&from, length));
     }
     return SS_OK;
 }
 
-/* While all slots are taken, connections wait in the kernel. */
-static enum ss_status listen_if_room(struct ss_handshake *handshake)
+/* Stop listening while all slots are taken: connections then wait in the kernel. */
+static enum ss_status listen_if_slot(struct ss_handshake *handshake)
 {
     int listening = !handshake->full;
     if (listening == handshake->listening)
@@ -151,7 +151,7 @@ static enum ss_status listen_if_room(struct ss_handshake *handshake)
     return SS_OK;
 }
 
-/* "3, 7 to 9" */
+/* Report the missing ranks: "3, 7 to 9". */
 static enum ss_status report_missing(const struct ss_handshake *handshake)
 {
     char list[512] = "";
@@ -170,13 +170,13 @@ static enum ss_status report_missing(const struct ss_handshake *handshake)
     if (used + 40 >= sizeof(list))
         snprintf(list + used, sizeof(list) - used, " and more");
     return ss_fail(SS_ERR_TIMEOUT,
-                   "start-up: waited %.1f s for %d of %d ranks that did not come: %s %s; is each "
-                   "started, and can its node reach this one? Ending all ranks",
+                   "start-up: waited %.1f s for %d of %d ranks that did not connect: %s %s; check "
+                   "that each is started and that its node can reach this one; ending all ranks",
                    handshake->tcp->comm->timeout_s, handshake->missing, size,
                    handshake->missing > 1 ? "ranks" : "rank", list);
 }
 
-/* Hear everybody who has something to say, and then those who knock. */
+/* Read from all accepted connections, then accept new ones. */
 static enum ss_status wait_for_events(struct ss_handshake *handshake, int n)
 {
     int knocks = 0;
@@ -197,18 +197,18 @@ static enum ss_status wait_for_all(struct ss_handshake *handshake)
         double next = ss_handshake_refuse_slow(handshake, now);
         if (now >= handshake->deadline)
             return report_missing(handshake);
-        SS_TRY(listen_if_room(handshake));
+        SS_TRY(listen_if_slot(handshake));
         int n = epoll_wait(handshake->epoll, handshake->events, handshake->nslots + 1,
                            (int)ceil(1e3 * fmin(next - now, 1e5)));
         if (n < 0 && errno != EINTR)
             return ss_fail(SS_ERR_LIBRARY, "start-up: epoll_wait: %s", strerror(errno));
-        now = ss_seconds(); /* nobody is slow who has spoken by now, and waits to be heard */
+        now = ss_seconds(); /* data received by now counts before the slow are refused */
         SS_TRY(wait_for_events(handshake, n));
     }
     return SS_OK;
 }
 
-/* Frames to fresh sockets fit into their buffers; a rank that has just died is found out soon. */
+/* Frames to fresh sockets fit into their buffers; the death of a rank is detected later. */
 static void send_frame(int fd, enum ss_tcp_type type, const void *payload, size_t bytes)
 {
     struct ss_tcp_header header = {.type = type, .bytes = bytes};
@@ -242,7 +242,7 @@ static enum ss_status hand_over(struct ss_handshake *handshake)
     return SS_OK;
 }
 
-/* Tell the ranks that are in why the run ends. */
+/* Send the ranks that have joined the reason for the end. */
 static void dismiss(struct ss_handshake *handshake)
 {
     char text[SS_TCP_TEXT];

@@ -1,8 +1,8 @@
-/* comm_tcp_collect.c: the collective at the head of the line (contract in comm_tcp.h).
+/* comm_tcp_collect.c: the collective at the head of the queue (contract in comm_tcp.h).
  *
- * Up, to rank 0, go the values of a sum, maximum or gather, and what another rank broadcasts; down,
- * from rank 0, go results, broadcasts, and the empty frame that ends a barrier. Data goes to a rank
- * only when its heartbeat says that the same collective is at its head. */
+ * Up, to rank 0, go the values of a sum, maximum or gather, and the data that another rank
+ * broadcasts; down, from rank 0, go results, broadcasts, and the empty frame that completes a
+ * barrier. Data are sent to a rank only when its heartbeat has the same collective at its head. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -31,7 +31,7 @@ static int reduces(const struct ss_comm_request *request)
     return request->kind == SS_COMM_SUM_F64 || request->kind == SS_COMM_MAX_U64;
 }
 
-/* Whether data of this rank, not 0, goes to rank 0, or from rank 0 to it. */
+/* Whether data of this rank (not 0) go to rank 0 (up), or data of rank 0 to this rank (down). */
 static int goes_up(const struct ss_comm_request *request, int rank)
 {
     if (request->kind == SS_COMM_BCAST)
@@ -46,24 +46,24 @@ static int goes_down(const struct ss_comm_request *request, int rank)
     return reduces(request) || request->kind == SS_COMM_BARRIER;
 }
 
-/* The rank whose data a connection carries: the one of the two that is not rank 0. */
+/* The rank whose data a connection carries: the end that is not rank 0. */
 static int leaf_of(const struct ss_tcp *tcp, const struct ss_tcp_peer *peer)
 {
     return tcp->comm->rank == 0 ? peer->rank : tcp->comm->rank;
 }
 
-/* Rank 0's own part of the beginning. */
+/* Additional start of a collective on rank 0. */
 static void begin_on_root(struct ss_tcp *tcp, struct ss_tcp_op *op)
 {
     const struct ss_comm_request *request = &op->request;
-    size_t room = 0, bytes = bytes_of(request);
+    size_t capacity = 0, bytes = bytes_of(request);
     if (request->kind == SS_COMM_GATHER && bytes > 0)
         memcpy(request->gathered, request->data, bytes);
     if (reduces(request) && bytes > 0) {
-        int wraps = __builtin_mul_overflow((size_t)tcp->npeers, bytes, &room);
-        tcp->values = wraps ? NULL : malloc(room);
+        int wraps = __builtin_mul_overflow((size_t)tcp->npeers, bytes, &capacity);
+        tcp->values = wraps ? NULL : malloc(capacity);
         if (!tcp->values) {
-            ss_fail_memory("the values of a sum over all ranks", wraps ? SIZE_MAX : room);
+            ss_fail_memory("the values of an all-reduce", wraps ? SIZE_MAX : capacity);
             ss_tcp_end_own(tcp, ss_log_last_error());
         }
     }
@@ -89,7 +89,7 @@ void ss_tcp_begin(struct ss_tcp *tcp)
         struct ss_tcp_peer *peer = &tcp->peers[i];
         peer->up = peer->down = 0;
         peer->up_ended = peer->down_ended = 0;
-        /* Nobody sends anything for what is only watched; the next regular heartbeat will do. */
+        /* No data are sent for a watched operation; the next regular heartbeat is sufficient. */
         peer->heartbeat_due |= op->request.kind != SS_COMM_WATCHED;
         tcp->ups += goes_up(&op->request, leaf_of(tcp, peer));
         tcp->downs += goes_down(&op->request, leaf_of(tcp, peer));
@@ -136,7 +136,7 @@ uint64_t ss_tcp_poll_watched(struct ss_tcp *tcp)
     return UINT64_MAX;
 }
 
-/* Own values first, then the other ranks' in the order of rank. */
+/* Reduce own values first, then the other ranks' in order of rank. */
 static void reduce(struct ss_tcp *tcp, const struct ss_comm_request *r)
 {
     for (int i = 0; i < tcp->npeers && r->count > 0; i++) {
@@ -185,7 +185,7 @@ int ss_tcp_next_data(struct ss_tcp *tcp, struct ss_tcp_peer *peer, struct ss_tcp
     return 1;
 }
 
-/* Count bytes of one direction; 1 when it has ended with them. */
+/* Count bytes of one direction; 1 when it has completed. */
 static int count_bytes(struct ss_tcp *tcp, size_t bytes, size_t *so_far, int *ended, int *left)
 {
     tcp->moved_s = tcp->clock.now_s;
@@ -246,7 +246,7 @@ char *ss_tcp_data_place(struct ss_tcp *tcp, struct ss_tcp_peer *peer,
         (up ? peer->up_ended : peer->down_ended))
         return NULL;
     if (total == 0)
-        return peer->small.text; /* nothing will be written */
+        return peer->small.text; /* no payload */
     if (up && r->kind == SS_COMM_GATHER)
         return (char *)r->gathered + (size_t)peer->rank * total + have;
     if (up && reduces(r))
@@ -254,7 +254,7 @@ char *ss_tcp_data_place(struct ss_tcp *tcp, struct ss_tcp_peer *peer,
     return (char *)r->data + have;
 }
 
-/* Two ranks that wait in different collectives would wait until the deadline. */
+/* Detect two ranks in different collectives, which would otherwise wait until the deadline. */
 static void check_same(struct ss_tcp *tcp, struct ss_tcp_peer *peer,
                        const struct ss_comm_request *r)
 {
@@ -274,7 +274,7 @@ void ss_tcp_heartbeat_received(struct ss_tcp *tcp, struct ss_tcp_peer *peer,
     const struct ss_tcp_op *op = head(tcp);
     const struct ss_heartbeat *now = &tcp->ranks[peer->rank].heartbeat;
     if (now->started < old->started)
-        ss_tcp_lost(tcp, peer, "it sent what makes no sense");
+        ss_tcp_lost(tcp, peer, "it sent an invalid message");
     if (!op)
         return;
     check_same(tcp, peer, &op->request);

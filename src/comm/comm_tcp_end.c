@@ -1,5 +1,5 @@
-/* comm_tcp_end.c: how the communication thread ends before its time, and what that needs: the
- * sending of one frame (contract in comm_tcp.h). */
+/* comm_tcp_end.c: premature end of the communication thread, and the sending of one frame, which
+ * it needs (contract in comm_tcp.h). */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define END_SECONDS 2.0 /* for telling the other ranks why the run ends */
+#define END_SECONDS 2.0 /* to send the other ranks the reason for the end */
 
 void ss_tcp_begin_frame(struct ss_tcp_peer *peer, const struct ss_tcp_header *header,
                         const void *payload)
@@ -68,8 +68,8 @@ void ss_tcp_lost(struct ss_tcp *tcp, struct ss_tcp_peer *peer, const char *why)
     ss_tcp_end_own(tcp, text);
 }
 
-/* Read and drop what the peer still sends; closing a socket with unread data would take back what
- * was sent to it. */
+/* Read and drop what the peer still sends: closing a socket with unread data would discard what was
+ * sent to the peer. */
 static void drain(struct ss_tcp_peer *peer)
 {
     char dropped[4096];
@@ -81,7 +81,8 @@ static void drain(struct ss_tcp_peer *peer)
         peer->gone = 1;
 }
 
-/* What is left of the frame begun, then the message: 1 when both are out, as ss_tcp_send_frame. */
+/* Send the rest of the frame begun, then the message. Returns as ss_tcp_send_frame; 1: both
+ * sent. */
 static int send_end(const struct ss_tcp_header *header, const char *text, struct ss_tcp_peer *peer)
 {
     int sent = ss_tcp_send_frame(peer);
@@ -92,7 +93,7 @@ static int send_end(const struct ss_tcp_header *header, const char *text, struct
     return ss_tcp_send_frame(peer);
 }
 
-/* One round of telling the peers; returns how many have not ended yet. */
+/* One round of sending the reason; returns how many peers have not ended yet. */
 static int send_end_to_peers(struct ss_tcp *tcp, const char *text, struct pollfd *fds)
 {
     const struct ss_tcp_header header = {.type = SS_TCP_ABORT, .bytes = strlen(text)};
@@ -123,7 +124,7 @@ void ss_tcp_end(struct ss_tcp *tcp, const char *text)
     struct pollfd *fds = calloc((size_t)tcp->npeers, sizeof *fds);
     while (fds && send_end_to_peers(tcp, text, fds) > 0 && (left = deadline - ss_seconds()) > 0)
         poll(fds, (nfds_t)tcp->npeers, (int)ceil(1e3 * left));
-    ss_call_timeout_set_final(END_SECONDS, "the end of this rank hangs; ending it without");
+    ss_call_timeout_set_final(END_SECONDS, "shutdown of this rank hangs; exiting now");
     ss_comm_before_abort(tcp->comm);
     _exit(1);
 }

@@ -1,5 +1,5 @@
-/* comm_tcp_frame.c: frames of one connection (contract in comm_tcp.h). Nothing here waits: what the
- * kernel does not take or have now is gone on with when epoll says so. */
+/* comm_tcp_frame.c: frames of one connection (contract in comm_tcp.h). Nothing here blocks: partial
+ * sends and receives are resumed when epoll signals the socket. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -12,10 +12,10 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* Bytes received from one peer before the others have their turn. */
+/* Maximum bytes received from one peer before the others are served. */
 #define TURN_BYTES (4u << 20)
 
-/* The most urgent thing to send; 0 if there is none. */
+/* Begin the most urgent frame; 0 if there is none. */
 static int next_frame(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
 {
     struct ss_tcp_header header = {0};
@@ -38,7 +38,7 @@ static int next_frame(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
     return 1;
 }
 
-/* 1 when nothing is due, 0 when the kernel takes no more, -1 and errno. */
+/* 1 if nothing is due, 0 if the kernel's send buffer is full, -1 and errno. */
 static int try_push(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
 {
     while (peer->out_left > 0 || next_frame(tcp, peer)) {
@@ -61,7 +61,7 @@ static void watch_out(struct ss_tcp *tcp, struct ss_tcp_peer *peer, int wants)
         ss_tcp_lost(tcp, peer, strerror(errno));
 }
 
-/* It has closed the connection after its BYE, as it should. */
+/* The peer has closed the connection after its BYE, as expected. */
 static void stop_watching(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
 {
     if (!peer->closed)
@@ -80,7 +80,7 @@ void ss_tcp_push(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
         watch_out(tcp, peer, sent == 0);
         return;
     }
-    /* What the peer said before it went is the better reason. */
+    /* A message that the peer sent before it closed is the better reason. */
     const char *why = strerror(errno);
     ss_tcp_pull(tcp, peer);
     if (!peer->gone)
@@ -88,7 +88,7 @@ void ss_tcp_push(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
     stop_watching(tcp, peer);
 }
 
-/* A header is complete: where its payload goes. */
+/* A header is complete: set the destination of its payload. */
 static void take_header(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
 {
     const struct ss_tcp_header *in = &peer->in;
@@ -104,7 +104,7 @@ static void take_header(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
     if (!to && in->type == SS_TCP_DATA)
         ss_tcp_lost(tcp, peer, "it is in another collective; " SS_TCP_SAME_PROGRAM);
     if (!to)
-        ss_tcp_lost(tcp, peer, "it sent what makes no sense");
+        ss_tcp_lost(tcp, peer, "it sent an invalid message");
     peer->in_to = to;
     peer->in_left = in->bytes;
 }
@@ -133,13 +133,13 @@ static void take_frame(struct ss_tcp *tcp, struct ss_tcp_peer *peer)
         break;
     default: /* abort */
         peer->small.text[peer->in.bytes] = '\0';
-        peer->gone = 1; /* it needs not be told */
+        peer->gone = 1; /* it need not be sent the reason */
         ss_fail(SS_ERR_COMM, "%s", peer->small.text);
         ss_tcp_end(tcp, peer->small.text);
     }
 }
 
-/* The next bytes of the frame: their number, 0 if none are there now. */
+/* Receive the next bytes of the frame; returns their number, 0 if none are available now. */
 static size_t receive(struct ss_tcp *tcp, struct ss_tcp_peer *peer, char *to, size_t bytes)
 {
     ssize_t n = ss_tcp_receive_some(peer->fd, to, bytes);

@@ -1,4 +1,4 @@
-/* comm_tcp_hello.c: the messages and proofs of the handshake (contract in comm_tcp_hello.h). */
+/* comm_tcp_hello.c: messages and proofs of the handshake (contract in comm_tcp_hello.h). */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -17,14 +17,14 @@ enum ss_status ss_tcp_key(const struct ss_comm_env *env, unsigned char key[SS_SH
     struct ss_hmac mac;
     if (!secret || !secret[0])
         return ss_fail(SS_ERR_INVALID,
-                       "ranks that start without MPI need a secret, so that no stranger takes a "
-                       "rank's place; before the ranks start: export "
+                       "ranks started without MPI need a secret, which excludes other "
+                       "processes; before the ranks start: export "
                        "STARSTEP_SECRET=$(od -An -N16 -tx8 /dev/urandom | tr -d ' ') "
-                       "(starstep launch makes its own)");
+                       "(starstep launch generates its own)");
     if (strlen(secret) < SS_TCP_SECRET_MIN)
         return ss_fail(SS_ERR_INVALID,
-                       "STARSTEP_SECRET has %zu characters; a secret that cannot be guessed has at "
-                       "least %d random ones",
+                       "STARSTEP_SECRET has %zu characters; use at least %d "
+                       "random characters",
                        strlen(secret), SS_TCP_SECRET_MIN);
     ss_hmac_begin(&mac, secret, strlen(secret));
     ss_hmac_add(&mac, "starstep job ", 13);

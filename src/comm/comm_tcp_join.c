@@ -1,9 +1,9 @@
-/* comm_tcp_join.c: the start-up of ranks other than 0: find rank 0, prove to be of its run, and
- * wait until all ranks are there.
+/* comm_tcp_join.c: start-up of ranks other than 0: connect to rank 0, authenticate, and wait until
+ * all ranks have joined.
  *
- * Rank 0 may start later, and may listen on any of a few ports, with another run on the others. So
- * all ports are tried in turn until one answers as this run's rank 0. With a single port there is
- * no doubt who should answer, and a wrong answer ends the start-up at once. */
+ * Rank 0 may start later, and may listen on any of several ports, with another run on the others.
+ * So all ports are tried in turn until this run's rank 0 answers on one. With a single port a wrong
+ * answer ends the start-up immediately. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -23,13 +23,13 @@
 #include <unistd.h>
 
 #define CONNECT_SECONDS 2.0 /* for one address and port */
-#define ANSWER_SECONDS 5.0  /* for the first word of what listens there, if it may be elsewhere */
-#define AVOID_SECONDS 2.0   /* a port where something else listens */
-#define GRACE_SECONDS 3.0   /* rank 0 ends the start-up first, because it knows who is missing */
+#define ANSWER_SECONDS 5.0  /* for the challenge, if rank 0 may be elsewhere */
+#define AVOID_SECONDS 2.0   /* skip a port of another server for this long */
+#define GRACE_SECONDS 3.0   /* rank 0 times out first, as only it can name the missing ranks */
 
 enum result {
     JOINED,
-    NOT_YET, /* nobody there, or it broke off */
+    NOT_YET, /* no listener, or the connection failed */
     NOT_OURS,
     REFUSED /* reported */
 };
@@ -40,17 +40,17 @@ struct seeker {
     const unsigned char *key;
     double deadline;
     double not_before[SS_ENV_PORTS];
-    struct addrinfo *address; /* rank 0's host; NULL: not known yet */
+    struct addrinfo *address; /* rank 0's host; NULL: not resolved yet */
     int by_fallback;
-    double answer_s; /* patience for the first word */
+    double answer_s; /* seconds to wait for the challenge */
     char root_host[SS_TCP_NAME];
-    char where[SS_TCP_ADDRESS]; /* the address tried last */
+    char where[SS_TCP_ADDRESS]; /* the last address tried */
     char why[SS_TCP_ADDRESS + SS_TCP_REASON + 8];
 };
 
 static enum result not_yet(struct seeker *s, const char *doing)
 {
-    /* Cut short by the deadline: the try before tells more. */
+    /* Cut short by the deadline: keep the more informative error of the previous attempt. */
     if (errno == ETIMEDOUT && s->why[0] && ss_seconds() >= s->deadline)
         return NOT_YET;
     snprintf(s->why, sizeof s->why, "%s: %s: %s", s->where, doing, strerror(errno));
@@ -63,7 +63,7 @@ static enum result not_ours(struct seeker *s, const char *reason)
     return NOT_OURS;
 }
 
-/* An answer whose texts can be shown, whoever sent it. */
+/* Check that an answer is well-formed and its text printable; the sender is not trusted. */
 static int is_answer(struct ss_tcp_answer *answer)
 {
     if (memcmp(answer->magic, SS_TCP_MAGIC, sizeof answer->magic) != 0)
@@ -77,7 +77,7 @@ static int is_answer(struct ss_tcp_answer *answer)
     return 1;
 }
 
-/* Our proof, and rank 0's answer to it. */
+/* Send this rank's proof and check rank 0's answer. */
 static enum result prove(struct seeker *s, int fd, const struct ss_tcp_hello *hello,
                          const struct ss_tcp_answer *challenge)
 {
@@ -88,12 +88,12 @@ static enum result prove(struct seeker *s, int fd, const struct ss_tcp_hello *he
         ss_tcp_receive_all(fd, &answer, sizeof answer, s->deadline) != 0)
         return not_yet(s, "handshake");
     if (!is_answer(&answer))
-        return not_ours(s, "what listens there is not starstep");
+        return not_ours(s, "the server there is not starstep");
     if (answer.code == SS_TCP_UNPROVED)
         return not_ours(s, answer.reason);
     ss_tcp_root_proof(s->key, hello, challenge, &answer, proof);
     if (!ss_digest_equal(proof, answer.bytes))
-        return not_ours(s, "what listens there does not know this run's secret");
+        return not_ours(s, "the server there has a different secret");
     if (answer.code != SS_TCP_ACCEPTED) {
         ss_fail(SS_ERR_COMM, "start-up: rank 0 (%s) refused this rank: %s", answer.host,
                 answer.reason);
@@ -114,11 +114,11 @@ static enum result shake_hands(struct seeker *s, int fd)
         ss_tcp_receive_all(fd, &challenge, sizeof challenge, deadline) != 0)
         return not_yet(s, "handshake");
     if (!is_answer(&challenge))
-        return not_ours(s, "what listens there is not starstep");
+        return not_ours(s, "the server there is not starstep");
     if (challenge.code == SS_TCP_UNPROVED)
         return not_ours(s, challenge.reason);
     if (challenge.code != SS_TCP_CHALLENGE || challenge.protocol != SS_TCP_PROTOCOL)
-        return not_ours(s, "what listens there speaks another protocol");
+        return not_ours(s, "the server there uses a different protocol");
     return prove(s, fd, &hello, &challenge);
 }
 
@@ -137,8 +137,8 @@ static enum result try_address(struct seeker *s, const struct addrinfo *address,
     return result;
 }
 
-/* The addresses of rank 0's host, once for all ports: a name server that does not answer takes
- * seconds. A name that is not known here is not asked for again when there is a fallback. */
+/* Resolve rank 0's host, once for all ports: a name server that does not respond takes seconds. If
+ * the name could not be resolved and there is a fallback, the name is not resolved again. */
 static void look_up(struct seeker *s)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
@@ -171,7 +171,8 @@ static void set_port(struct sockaddr *address, int port)
 static enum result try_port(struct seeker *s, int port, int *fd)
 {
     enum result result = NOT_YET;
-    /* Where rank 0 can be nowhere else, who comes again loses a place in the line at its handshake. */
+    /* With a single address rank 0 cannot be elsewhere: reconnecting would only lose this rank's
+     * place in rank 0's queue of handshakes. */
     int only_one = s->env->nports == 1 && s->address && !s->address->ai_next;
     s->answer_s = only_one ? s->tcp->comm->timeout_s : ANSWER_SECONDS;
     for (const struct addrinfo *a = s->address; a && result == NOT_YET; a = a->ai_next) {
@@ -196,7 +197,7 @@ static enum result try_ports(struct seeker *s, int *fd)
             ss_fail(SS_ERR_COMM, "start-up: rank 0 was expected at %s", s->why);
             return REFUSED;
         }
-        /* Another run's start-up ends soon, and this run's rank 0 may then take the port. */
+        /* Another run's start-up ends soon; this run's rank 0 may then use the port. */
         if (result == NOT_OURS)
             s->not_before[i] = ss_seconds() + AVOID_SECONDS;
     }
@@ -208,14 +209,14 @@ static enum ss_status report_unreachable(const struct seeker *s)
     char ports[64];
     ss_comm_env_ports(s->env, ports);
     return ss_fail(SS_ERR_TIMEOUT,
-                   "start-up: waited %.1f s for rank 0 at %s, %s; the last try: %s; is rank 0 "
-                   "started, and can this node reach it?",
+                   "start-up: waited %.1f s for rank 0 at %s, %s; last attempt: %s; check that "
+                   "rank 0 is started and that this node can reach it",
                    s->tcp->comm->timeout_s, s->env->host, ports, s->why);
 }
 
 static enum ss_status find_root(struct seeker *s, int *fd)
 {
-    /* Ranks that start together do not come back together. */
+    /* Vary the sleep by rank, so that ranks that start together do not retry together. */
     double pause_s = 0.02 + 0.002 * (s->env->rank % 32);
     for (;;) {
         look_up(s);
@@ -234,24 +235,25 @@ static enum ss_status find_root(struct seeker *s, int *fd)
     }
 }
 
-/* Rank 0's word that all ranks are in, or why not. */
+/* Wait for rank 0's frame that all ranks have joined, or for its reason to end. */
 static enum ss_status wait_for_world(const struct seeker *s, int fd, struct ss_tcp_world *world)
 {
     struct ss_tcp_header header;
     char text[SS_TCP_TEXT] = "";
-    /* Rank 0 was there first, so its own deadline is not later than this. */
+    /* Rank 0 was started first, so its own deadline is not later than this one. */
     double deadline = ss_seconds() + s->tcp->comm->timeout_s + GRACE_SECONDS;
     if (ss_tcp_receive_all(fd, &header, sizeof(header), deadline) != 0)
         return ss_fail(errno == ETIMEDOUT ? SS_ERR_TIMEOUT : SS_ERR_COMM,
-                       "start-up: rank 0 (%s) let this rank in and then ended without a word: %s",
+                       "start-up: rank 0 (%s) accepted this rank, but sent no start message: %s",
                        s->root_host, strerror(errno));
     if (header.type == SS_TCP_WORLD && header.bytes == sizeof *world &&
         ss_tcp_receive_all(fd, world, sizeof *world, deadline) == 0)
         return SS_OK;
     if (header.type == SS_TCP_ABORT && header.bytes < sizeof text &&
         ss_tcp_receive_all(fd, text, header.bytes, deadline) == 0)
-        return ss_fail(SS_ERR_COMM, "rank 0 (%s) ended the start-up: %s", s->root_host, text);
-    return ss_fail(SS_ERR_COMM, "start-up: rank 0 (%s) broke off", s->root_host);
+        return ss_fail(SS_ERR_COMM, "rank 0 (%s) aborted the start-up: %s", s->root_host, text);
+    return ss_fail(SS_ERR_COMM, "start-up: rank 0 (%s) sent an invalid or incomplete message",
+                   s->root_host);
 }
 
 enum ss_status ss_tcp_join(struct ss_tcp *tcp, const struct ss_comm_env *env,

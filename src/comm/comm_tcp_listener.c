@@ -1,5 +1,4 @@
-/* comm_tcp_listener.c: the socket that rank 0 listens on: inherited from what started it, or its
- * own. */
+/* comm_tcp_listener.c: rank 0's listening socket: inherited from its launcher, or its own. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -21,17 +20,17 @@ static enum ss_status not_usable(int fd, const char *why)
                    fd, why);
 }
 
-/* Nothing about the file is changed before it has proved to be such a socket. */
+/* Check the socket; the descriptor is not modified before it has passed. */
 static enum ss_status check_kind(int fd)
 {
     static const struct {
         int option, value, other;
         const char *why;
     } wanted[] = {
-        {SO_DOMAIN, AF_INET, AF_INET6, "it is a socket of another kind"},
-        {SO_TYPE, SOCK_STREAM, SOCK_STREAM, "it is not for connections"},
-        {SO_PROTOCOL, IPPROTO_TCP, IPPROTO_TCP, "it is of another protocol"},
-        {SO_ACCEPTCONN, 1, 1, "it does not listen"},
+        {SO_DOMAIN, AF_INET, AF_INET6, "it is not an IP socket"},
+        {SO_TYPE, SOCK_STREAM, SOCK_STREAM, "it is not a stream socket"},
+        {SO_PROTOCOL, IPPROTO_TCP, IPPROTO_TCP, "it is not a TCP socket"},
+        {SO_ACCEPTCONN, 1, 1, "it is not listening"},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         int value;
@@ -44,7 +43,7 @@ static enum ss_status check_kind(int fd)
     return SS_OK;
 }
 
-/* Ranks look for rank 0 at the ports that they were told. */
+/* Check that the socket's port is one to which the other ranks connect. */
 static enum ss_status check_port(const struct ss_comm_env *env, int fd)
 {
     union {
@@ -64,7 +63,7 @@ static enum ss_status check_port(const struct ss_comm_env *env, int fd)
     return ss_fail(
         SS_ERR_INVALID,
         "STARSTEP_LISTEN_FD is %d, a socket that listens on port %d, but the other ranks "
-        "look for rank 0 at %s; give the same port in MASTER_PORT",
+        "connect to rank 0 at %s; set MASTER_PORT to the same port",
         fd, port, ports);
 }
 
@@ -94,6 +93,6 @@ enum ss_status ss_handshake_listen(struct ss_handshake *handshake)
     }
     ss_comm_env_ports(env, ports);
     return ss_fail(SS_ERR_COMM, "rank 0 cannot listen on %s: %s; %s", ports, strerror(errno),
-                   errno == EADDRINUSE ? "is another run using it? Give a free port in MASTER_PORT"
-                                       : "give another port in MASTER_PORT");
+                   errno == EADDRINUSE ? "is another run using it? Set MASTER_PORT to a free port"
+                                       : "set MASTER_PORT to another port");
 }

@@ -23,14 +23,14 @@ void ss_tcp_address_text(const struct sockaddr *address, socklen_t length,
         snprintf(text, SS_TCP_ADDRESS, "an unknown address");
         return;
     }
-    /* An IPv4 peer of a socket for both. */
+    /* An IPv4 peer of a dual-stack socket. */
     const char *shown = strncmp(host, "::ffff:", 7) == 0 && strchr(host, '.') ? host + 7 : host;
     snprintf(text, SS_TCP_ADDRESS, "%s port %s", shown, port);
 }
 
 static void set(int fd, int level, int name, int value)
 {
-    /* All of these only improve things: a kernel that refuses one is no reason to stop. */
+    /* All of these are optional: failure is ignored. */
     (void)setsockopt(fd, level, name, &value, sizeof value);
 }
 
@@ -56,7 +56,7 @@ static int listen_on(const struct sockaddr *address, socklen_t length)
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
-    /* Ports of connections that ended minutes ago are free. */
+    /* Reuse ports with connections in TIME_WAIT. */
     set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     if (address->sa_family == AF_INET6)
         set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
@@ -80,7 +80,7 @@ int ss_tcp_listen(const char *host, int port)
     return listen_on((struct sockaddr *)&v4, sizeof v4);
 }
 
-/* Until the socket has `events`: 0, or -1 and ETIMEDOUT. */
+/* Wait until the socket has `events`: 0, or -1 and errno (ETIMEDOUT at the deadline). */
 static int wait_for(int fd, short events, double deadline)
 {
     struct pollfd one = {.fd = fd, .events = events};
@@ -163,7 +163,7 @@ int ss_tcp_receive_all(int fd, void *data, size_t bytes, double deadline)
 {
     char *to = data;
     while (bytes > 0) {
-        /* Also between bytes that come one by one. */
+        /* The deadline also applies between bytes. */
         if (wait_for(fd, POLLIN, deadline) != 0)
             return -1;
         ssize_t n = ss_tcp_receive_some(fd, to, bytes);

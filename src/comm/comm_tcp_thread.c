@@ -1,5 +1,5 @@
-/* comm_tcp_thread.c: the thread that owns all connections: starts what is queued, moves frames,
- * exchanges heartbeats, and sleeps in epoll in between. */
+/* comm_tcp_thread.c: the thread that owns all connections. It starts queued collectives, moves
+ * frames, exchanges heartbeats, and sleeps in epoll in between. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -27,7 +27,7 @@ static void push_all(struct ss_tcp *tcp)
     }
 }
 
-/* Start what is queued. Returns 1 when the thread should end. */
+/* Start all queued collectives. Returns 1 when the thread should end. */
 static int take_queue(struct ss_tcp *tcp)
 {
     pthread_mutex_lock(&tcp->lock);
@@ -74,10 +74,10 @@ static uint64_t of_seconds(double seconds)
     return seconds > 0 ? (uint64_t)(1e9 * seconds) : 0;
 }
 
-/* Sleep until something happens, or for so long, and act on it. */
+/* Sleep until an event occurs, at most ns, and handle it. */
 static void handle_events(struct ss_tcp *tcp, uint64_t ns)
 {
-    /* epoll_wait itself counts in milliseconds. */
+    /* epoll_wait itself has a resolution of milliseconds. */
     const struct timespec most = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
     struct pollfd any = {.fd = tcp->epoll, .events = POLLIN};
     struct epoll_event events[EVENTS];
@@ -93,7 +93,7 @@ static void handle_events(struct ss_tcp *tcp, uint64_t ns)
         struct ss_tcp_peer *peer = events[i].data.ptr;
         uint64_t times;
         if (!peer) {
-            (void)!read(tcp->wake, &times, sizeof times); /* only to make it quiet */
+            (void)!read(tcp->wake, &times, sizeof times); /* reset the counter */
             continue;
         }
         ss_tcp_pull(tcp, peer);
@@ -101,8 +101,8 @@ static void handle_events(struct ss_tcp *tcp, uint64_t ns)
     }
 }
 
-/* All ranks have passed the last barrier. Each says so and waits for the others' word: a connection
- * closed too early would take back what is still on its way. */
+/* Exchange BYE frames after the last barrier: a connection closed too early would discard data that
+ * are still in transit. */
 static void send_goodbye(struct ss_tcp *tcp)
 {
     double deadline = ss_seconds() + tcp->comm->timeout_s;
@@ -128,7 +128,8 @@ void *ss_tcp_thread(void *arg)
     prctl(PR_SET_TIMERSLACK, 1000); /* the default of 50 us would double short sleeps */
     tcp->clock.ns = ss_now_ns();
     for (;;) {
-        /* Nothing here waits; but what is watched may call a GPU's driver, and that may hang. */
+        /* Nothing here blocks, except that polling a watched operation may hang in a GPU's
+         * driver. */
         ss_call_timeout_set(tcp->comm->timeout_s + 5,
                             "a call of the communication thread has hung");
         if (take_queue(tcp))
@@ -143,7 +144,7 @@ void *ss_tcp_thread(void *arg)
         const uint64_t heartbeat = of_seconds(tcp->next_heartbeat_s - tcp->clock.now_s);
         handle_events(tcp, watched < heartbeat ? watched : heartbeat);
     }
-    send_goodbye(tcp); /* has a deadline of its own, which is sooner */
+    send_goodbye(tcp); /* has its own, earlier deadline */
     ss_call_timeout_clear();
     return NULL;
 }

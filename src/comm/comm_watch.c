@@ -8,7 +8,7 @@ enum { MAX_NAMED = 4 }; /* ranks named in one message */
 
 struct text {
     char *at;
-    size_t room;
+    size_t capacity;
 };
 
 static void add(struct text *text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -16,30 +16,30 @@ static void add(struct text *text, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(text->at, text->room, fmt, ap);
+    int n = vsnprintf(text->at, text->capacity, fmt, ap);
     va_end(ap);
-    if (n > 0 && (size_t)n < text->room) {
+    if (n > 0 && (size_t)n < text->capacity) {
         text->at += n;
-        text->room -= (size_t)n;
-    } else if (n > 0 && text->room > 0) {
-        text->at += text->room - 1;
-        text->room = 1;
+        text->capacity -= (size_t)n;
+    } else if (n > 0 && text->capacity > 0) {
+        text->at += text->capacity - 1;
+        text->capacity = 1;
     }
 }
 
-void ss_watch_place(const char *what, struct ss_comm_tag tag, char *text, size_t room)
+void ss_watch_place(const char *what, struct ss_comm_tag tag, char *text, size_t capacity)
 {
     if (what && what[0] && tag.step)
-        snprintf(text, room, "step %llu, %s", (unsigned long long)tag.step, what);
+        snprintf(text, capacity, "step %llu, %s", (unsigned long long)tag.step, what);
     else if (what && what[0])
-        snprintf(text, room, "%s", what);
+        snprintf(text, capacity, "%s", what);
     else if (tag.bucket >= SS_COMM_GATHERED)
-        snprintf(text, room, "step %llu, gather of bucket %d", (unsigned long long)tag.step,
+        snprintf(text, capacity, "step %llu, gather of bucket %d", (unsigned long long)tag.step,
                  tag.bucket - SS_COMM_GATHERED);
     else if (tag.bucket >= 0)
-        snprintf(text, room, "step %llu, bucket %d", (unsigned long long)tag.step, tag.bucket);
+        snprintf(text, capacity, "step %llu, bucket %d", (unsigned long long)tag.step, tag.bucket);
     else
-        snprintf(text, room, "step %llu, metrics", (unsigned long long)tag.step);
+        snprintf(text, capacity, "step %llu, metrics", (unsigned long long)tag.step);
 }
 
 static void add_place(struct text *text, const struct ss_heartbeat *heartbeat)
@@ -50,7 +50,7 @@ static void add_place(struct text *text, const struct ss_heartbeat *heartbeat)
     add(text, "%s", place);
 }
 
-/* A rank counts as silent, and not just late with a heartbeat, after this. */
+/* Seconds after which a rank counts as silent, not just late with a heartbeat. */
 static double silence(double timeout_s)
 {
     return timeout_s < 6 ? timeout_s / 2 : 3;
@@ -58,7 +58,7 @@ static double silence(double timeout_s)
 
 static void add_silent(struct text *text, int rank, const struct ss_watch_rank *r, double age_s)
 {
-    add(text, "rank %d (%s), whose last sign of life was %.1f s ago", rank, r->host, age_s);
+    add(text, "rank %d (%s), whose last message was %.1f s ago", rank, r->host, age_s);
 }
 
 static void add_behind(struct text *text, int rank, const struct ss_watch_rank *r)
@@ -81,7 +81,7 @@ static void add_not_reached(struct text *text, int rank, const struct ss_watch_r
     add(text, "rank %d (%s), whose GPU has not reached it", rank, r->host);
 }
 
-/* Whether a rank, as far as one can see, keeps others from `seq` and waits for nobody itself. */
+/* Whether a rank, by its last heartbeat, delays others in `seq` without waiting itself. */
 static int is_cause(const struct ss_watch_rank *r, double now_s, double timeout_s, uint64_t seq)
 {
     return now_s - r->heard_s > silence(timeout_s) ||
@@ -89,8 +89,8 @@ static int is_cause(const struct ss_watch_rank *r, double now_s, double timeout_
            not_reached(&r->heartbeat, seq);
 }
 
-/* Name every rank that keeps `seq` from ending; 0 if none does. Ranks that are behind because they
- * wait in an earlier collective are named only when there is no better reason. */
+/* Name every rank that delays `seq`; 0 if there is none. Ranks that wait in an earlier collective
+ * are named only if there is no better reason. */
 static int add_suspects(struct text *text, const struct ss_watch_rank *ranks, int size,
                         double now_s, double timeout_s, uint64_t seq)
 {
@@ -117,13 +117,14 @@ static int add_suspects(struct text *text, const struct ss_watch_rank *ranks, in
     return found;
 }
 
-/* A rank that has started `seq` (all have) has ended it, unless it waits in it or before it. */
+/* A rank that has started `seq` (all have) has completed it, unless it waits in it or an earlier
+ * one. */
 static int has_ended(const struct ss_heartbeat *heartbeat, uint64_t seq)
 {
     return heartbeat->waiting_seq == 0 || heartbeat->waiting_seq > seq;
 }
 
-/* List the ranks that have ended `seq`, or those that have not. */
+/* List the ranks that have completed `seq`, or those that have not. */
 static void add_ended(struct text *text, const struct ss_watch_rank *ranks, int size, uint64_t seq,
                       int ended)
 {
@@ -137,8 +138,8 @@ static void add_ended(struct text *text, const struct ss_watch_rank *ranks, int 
         add(text, " and %d more", found - MAX_NAMED);
 }
 
-/* Between which ranks data is missing. Those in the second half of a sum wait for those who are
- * still in the first, so only the latter are named. Returns how many were. */
+/* Name the pairs of ranks between which data are missing. Ranks in the second half of an all-reduce
+ * wait for those in the first, so only the latter are named. Returns their number. */
 static int add_missing(struct text *text, const struct ss_watch_rank *ranks, int size, uint64_t seq)
 {
     int half = 3, found = 0;
@@ -158,7 +159,7 @@ static int add_missing(struct text *text, const struct ss_watch_rank *ranks, int
     return found;
 }
 
-/* Every rank answers and has started it: the network lies between them. */
+/* Every rank responds and has started `seq`: the network or its library is stuck. */
 static void add_stuck(struct text *text, const struct ss_watch_rank *ranks, int size, uint64_t seq)
 {
     int ended = 0;
@@ -172,13 +173,13 @@ static void add_stuck(struct text *text, const struct ss_watch_rank *ranks, int 
         add_ended(text, ranks, size, seq, 0);
     }
     if (add_missing(text, ranks, size, seq) == 0 && ended == 0) {
-        add(text, " and none has ended: ");
+        add(text, " and no rank has ended: ");
         add_ended(text, ranks, size, seq, 0);
     }
     add(text, "; the network or its library is stuck");
 }
 
-/* Of the ranks that wait: the one in the oldest collective, which keeps others from going on. */
+/* Of the waiting ranks: the one in the oldest collective, which delays the others. */
 static int find_waiter(const struct ss_watch_rank *ranks, int size, double now_s, double most_age_s,
                        double least_wait_s)
 {
@@ -194,15 +195,15 @@ static int find_waiter(const struct ss_watch_rank *ranks, int size, double now_s
 }
 
 int ss_watch_verdict(const struct ss_watch_rank *ranks, int size, double now_s, double timeout_s,
-                     char *buffer, size_t room)
+                     char *buffer, size_t capacity)
 {
-    struct text text = {buffer, room};
+    struct text text = {buffer, capacity};
     int waiter = find_waiter(ranks, size, now_s, timeout_s, timeout_s), silent = 0;
     for (int r = 0; r < size; r++)
         silent |= now_s - ranks[r].heard_s > timeout_s;
     if (waiter < 0 && !silent)
         return 0;
-    /* With a silent rank and nobody past the deadline: say who waits, if anybody does. */
+    /* With a silent rank and no rank past the deadline: name a waiting rank, if there is one. */
     if (waiter < 0)
         waiter = find_waiter(ranks, size, now_s, silence(timeout_s), -1);
     uint64_t seq = 0;
@@ -224,9 +225,9 @@ int ss_watch_verdict(const struct ss_watch_rank *ranks, int size, double now_s, 
 }
 
 int ss_watch_root_verdict(const struct ss_watch_rank *root, const struct ss_heartbeat *own,
-                          int rank, double now_s, double timeout_s, char *buffer, size_t room)
+                          int rank, double now_s, double timeout_s, char *buffer, size_t capacity)
 {
-    struct text text = {buffer, room};
+    struct text text = {buffer, capacity};
     double late = 1.0 + 0.25 * (rank < 8 ? rank - 1 : 8), age = now_s - root->heard_s;
     int silent = age > timeout_s + late;
     if (!silent && !(own->waiting_seq && own->waited_s > timeout_s + 2 + late))
@@ -244,14 +245,14 @@ int ss_watch_root_verdict(const struct ss_watch_rank *root, const struct ss_hear
     else if (not_reached(&root->heartbeat, own->waiting_seq))
         add_not_reached(&text, 0, root);
     else
-        add(&text, "a rank that rank 0 (%s), which still answers, has not named", root->host);
+        add(&text, "a rank that rank 0 (%s), which still answers, has not reported", root->host);
     if (age <= silence(timeout_s) && own->half > 0)
-        add(&text, "; data of rank %d has not come here", own->missing);
+        add(&text, "; data of rank %d has not arrived", own->missing);
     add(&text, "; ending all ranks");
     return 1;
 }
 
-/* The news that a rank is gone may come while nothing is waited for. */
+/* A rank may be lost while nothing is waited for. */
 static void add_when_lost(struct text *text, const struct ss_heartbeat *own)
 {
     if (own->started > 0 && !own->waiting_seq)
@@ -267,29 +268,29 @@ static void add_when_lost(struct text *text, const struct ss_heartbeat *own)
 }
 
 void ss_watch_lost(const struct ss_watch_rank *lost, int rank, const struct ss_heartbeat *own,
-                   double now_s, const char *why, char *buffer, size_t room)
+                   double now_s, const char *why, char *buffer, size_t capacity)
 {
-    struct text text = {buffer, room};
+    struct text text = {buffer, capacity};
     add_when_lost(&text, own);
     add_silent(&text, rank, lost, now_s - lost->heard_s);
     add(&text, ": %s; ending all ranks", why);
 }
 
 void ss_watch_died(int rank, const char *host, long pid, const struct ss_heartbeat *own,
-                   char *buffer, size_t room)
+                   char *buffer, size_t capacity)
 {
-    struct text text = {buffer, room};
+    struct text text = {buffer, capacity};
     add_when_lost(&text, own);
     add(&text, "rank %d (%s), which has died (process %ld); ending all ranks", rank, host, pid);
 }
 
 int ss_watch_check(const struct ss_comm *comm, struct ss_watch_rank *ranks,
-                   const struct ss_heartbeat *own, double now_s, char *text, size_t room)
+                   const struct ss_heartbeat *own, double now_s, char *text, size_t capacity)
 {
     if (comm->rank != 0)
         return ss_watch_root_verdict(&ranks[0], own, comm->rank, now_s, comm->timeout_s, text,
-                                     room);
+                                     capacity);
     ranks[0].heartbeat = *own;
     ranks[0].heard_s = now_s;
-    return ss_watch_verdict(ranks, comm->size, now_s, comm->timeout_s, text, room);
+    return ss_watch_verdict(ranks, comm->size, now_s, comm->timeout_s, text, capacity);
 }

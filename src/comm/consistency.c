@@ -1,5 +1,6 @@
-/* consistency.c: what must be the same on all ranks. One small exchange while it is. After a
- * difference rank 0's values go to all, who look for theirs, and rank 0 reports. */
+/* consistency.c: check that values are the same on all ranks. Without a difference this takes one
+ * small exchange. After a difference rank 0 broadcasts its values, each rank finds its first
+ * difference, and rank 0 reports. */
 #include "comm/comm_base.h"
 #include "core/log.h"
 
@@ -8,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a rank tells rank 0 of the first fact that it has otherwise; cut where it is too long. */
+/* A rank's first difference from rank 0's facts, sent to rank 0; truncated if too long. */
 struct difference {
-    int32_t fact; /* its number; -1: none */
+    int32_t fact; /* its index; -1: no difference */
     char name[92], shown[928];
 };
 
@@ -23,7 +24,7 @@ static uint64_t hash_text(uint64_t hash, const char *text)
     return hash;
 }
 
-/* Names and values, each with its zero; an empty name ends them. */
+/* Bytes of the names and values, each terminated by a zero byte, and a final empty name. */
 static size_t text_bytes(const struct ss_comm_fact *fact, size_t n)
 {
     size_t bytes = 1;
@@ -46,7 +47,7 @@ static const char *shown_of(const struct ss_comm_fact *fact)
     return fact->shown ? fact->shown : fact->value;
 }
 
-/* This rank's first difference from rank 0's text. */
+/* Find this rank's first difference from rank 0's text. */
 static void find(const struct ss_comm_fact *fact, size_t n, const char *root,
                  struct difference *out)
 {
@@ -63,7 +64,7 @@ static void find(const struct ss_comm_fact *fact, size_t n, const char *root,
     snprintf(out->shown, sizeof out->shown, "%s", i < n ? shown_of(&fact[i]) : "");
 }
 
-/* Rank 0: the first rank that differs, and how many more do. */
+/* On rank 0: report the first rank that differs, and how many more do. */
 static void report(const struct ss_comm *comm, const struct ss_comm_fact *fact, size_t n,
                    const struct difference *all)
 {
@@ -90,7 +91,7 @@ static void report(const struct ss_comm *comm, const struct ss_comm_fact *fact, 
                 fact[i].advice ? fact[i].advice : "give all ranks the same");
 }
 
-/* Collective, after a difference was found. `longest`: bytes of the longest text. */
+/* Collective, after a difference was detected. `longest`: bytes of the longest text. */
 static enum ss_status find_difference(struct ss_comm *comm, const char *what,
                                       const struct ss_comm_fact *fact, size_t n, size_t longest)
 {
@@ -113,7 +114,7 @@ static enum ss_status find_difference(struct ss_comm *comm, const char *what,
     }
     free(text);
     free(all);
-    /* A rank that ended now could take rank 0 down before its message is out. */
+    /* A rank that ended now could abort rank 0 before its message is printed. */
     ss_comm_barrier(comm, what);
     return SS_ERR_MISMATCH;
 }
@@ -124,7 +125,7 @@ enum ss_status ss_comm_check_facts(struct ss_comm *comm, const char *what,
     uint64_t hash = 0xcbf29ce484222325u;
     for (size_t i = 0; i < n; i++)
         hash = hash_text(hash_text(hash, fact[i].name), fact[i].value);
-    /* The maximum of ~hash is ~minimum, so one reduction gives both ends. */
+    /* max(~hash) is ~min(hash), so one reduction returns both extremes. */
     uint64_t ends[3] = {hash, ~hash, text_bytes(fact, n)};
     struct ss_comm_request request = {
         .kind = SS_COMM_MAX_U64, .data = ends, .count = 3, .what = what};

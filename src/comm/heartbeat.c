@@ -1,4 +1,4 @@
-/* heartbeat.c: what a rank tells the watchdog, and when (contract in comm_watch.h). */
+/* heartbeat.c: contents and period of heartbeats (contract in comm_watch.h). */
 #include "comm/comm_watch.h"
 #include "core/clock.h"
 

@@ -1,8 +1,8 @@
-/* mpi_all_reduce.c: all-reduce as direct reduce-scatter and all-gather, and sums of 2-byte numbers
- * (contract in mpi_all_reduce.h).
+/* mpi_all_reduce.c: all-reduce as direct reduce-scatter and all-gather, and sums of 2-byte
+ * numbers (contract in mpi_all_reduce.h).
  *
- * Messages of several sums may be under way between two ranks, and the second halves begin in any
- * order: the tag holds the sum's number and the half. */
+ * Messages of several all-reduces may be under way between two ranks, and the second halves start
+ * in any order: the tag encodes the all-reduce's sequence number and the half. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -13,16 +13,16 @@
 #include <stdlib.h>
 
 enum {
-    MAX_RANKS = 16,      /* each rank talks to each other one at once */
-    MIN_SHARE = 1024,    /* elements; below, latency counts and not bandwidth */
-    MAX_SMALL = 1 << 16, /* numbers that each rank sends to each other one */
-    TAG_NUMBERS = 8192,  /* MPI promises tags up to 32767 only */
+    MAX_RANKS = 16,      /* all pairs of ranks communicate simultaneously */
+    MIN_SHARE = 1024,    /* elements; smaller shares are bound by latency, not bandwidth */
+    MAX_SMALL = 1 << 16, /* numbers that each rank sends to every other */
+    TAG_NUMBERS = 8192,  /* MPI guarantees tags up to 32767 only */
     PIECE_BYTES = 60000, /* below Open MPI's eager limit over TCP, 64 KiB with its header */
-    MAX_PIECES = 1024    /* of a share; larger shares have larger pieces */
+    MAX_PIECES = 1024    /* per share; larger shares have larger pieces */
 };
 
-/* Floats that travel in 2 bytes: all of them rounded, then the shares received; else the shares
- * received. */
+/* Block of scratch memory. For floats that travel in 2 bytes: all of them rounded, then the shares
+ * received; otherwise only the shares received. */
 struct ss_mpi_scratch {
     struct ss_mpi_scratch *next;
     size_t bytes;
@@ -50,14 +50,14 @@ void ss_mpi_all_reduce_open(struct ss_mpi *mpi)
     mpi->piece_bytes[0] = env ? mpi->piece_bytes[1] : 0;
 }
 
-/* Elements in one message. To another node a share goes in pieces: Open MPI announces a message
- * above its eager limit first, and over TCP such messages in both directions at once get half of
- * the link: 11 MB each way over 1 Gbit/s took 180 ms instead of 92. Within a node pieces would cost
- * a quarter of the bandwidth. */
+/* Elements in one message. Between nodes a share is split into pieces: Open MPI uses a rendezvous
+ * for messages above its eager limit, and over TCP simultaneous messages of this kind in both
+ * directions get half of the link: 11 MB each way over 1 Gbit/s took 180 ms instead of 92. Within a
+ * node pieces would cost a quarter of the bandwidth. */
 static size_t piece_elements(const struct ss_mpi *mpi, const struct ss_comm_request *request,
                              int rank)
 {
-    const size_t share = request->count / (size_t)mpi->comm->size + 1; /* the longest one */
+    const size_t share = request->count / (size_t)mpi->comm->size + 1; /* the longest share */
     const size_t bytes = mpi->piece_bytes[mpi->node[rank] != mpi->node[mpi->comm->rank]];
     const size_t most = bytes > 0 ? bytes / ss_comm_wire_bytes(request) : share;
     const size_t least = (share + MAX_PIECES - 1) / MAX_PIECES;
@@ -65,8 +65,8 @@ static size_t piece_elements(const struct ss_mpi *mpi, const struct ss_comm_requ
     return piece < part ? piece : part;
 }
 
-/* Messages that a share goes in between this rank and another, which both know: the longest share
- * counts, and others may end with an empty message. */
+/* Number of messages for a share between this rank and another; the same on both: it is computed
+ * from the longest share, so shorter shares may end with an empty message. */
 static int pieces(const struct ss_mpi *mpi, const struct ss_comm_request *request, int rank)
 {
     const size_t share = request->count / (size_t)mpi->comm->size + 1;
@@ -88,8 +88,8 @@ static size_t share_begin(const struct ss_comm *comm, size_t count, int rank)
     return ss_share_begin(count, comm->size, rank);
 }
 
-/* The smallest free block that is large enough. Blocks are kept: fresh memory of a bucket's size
- * would cost a page fault per 4 KiB in every step. */
+/* Take the smallest free block that is large enough. Blocks are reused: fresh memory of a bucket's
+ * size would cost a page fault per 4 KiB in every step. */
 static struct ss_mpi_scratch *take(struct ss_mpi *mpi, size_t bytes)
 {
     struct ss_mpi_scratch **best = NULL;
@@ -131,7 +131,7 @@ static int rounded(const struct ss_mpi_op *op)
     return ss_comm_sums_floats(op->request.kind) && op->request.wire != SS_DTYPE_F32;
 }
 
-/* What travels: the data themselves, or their rounding. */
+/* The data on the wire: the request's data, or their rounded copy. */
 static char *wire_data(const struct ss_mpi_op *op)
 {
     return rounded(op) ? op->scratch->data : op->request.data;
@@ -144,7 +144,7 @@ static MPI_Datatype wire_type(const struct ss_mpi_op *op)
     return op->request.kind == SS_COMM_SUM_F64 ? MPI_DOUBLE : MPI_FLOAT;
 }
 
-/* Round elements begin .. end for the way, and bring them back. */
+/* Round elements begin .. end for the wire (leave), and convert them back (arrive). */
 static void leave(const struct ss_comm *comm, struct ss_mpi_op *op, size_t begin, size_t end)
 {
     ss_wire_pack(op->request.wire, (const float *)op->request.data + begin,
@@ -162,8 +162,8 @@ static int tag_of(const struct ss_mpi_op *op)
     return (int)(op->seq % TAG_NUMBERS) * 2 + op->half - 1;
 }
 
-/* Post the receives of a share from a rank, or its sends: `count` elements at data. MPI keeps the
- * order of the messages between two ranks, so that pieces need no numbers. */
+/* Post the receives of a share from a rank, or its sends: `count` elements at data. MPI preserves
+ * the order of messages between two ranks, so pieces need no numbers. */
 static int receive(struct ss_mpi *mpi, const struct ss_mpi_op *op, char *data, size_t count,
                    int rank, MPI_Request **part)
 {
@@ -238,7 +238,7 @@ static void add_f64(double *restrict sum, const double *restrict x, size_t n)
         sum[i] += x[i];
 }
 
-/* Own values first, then the other ranks' in order of rank: fixed by rank and count alone. */
+/* Add own values first, then the other ranks' in order of rank: fixed by rank and count alone. */
 static void add_shares(const struct ss_comm *comm, struct ss_mpi_op *op, size_t begin, size_t share)
 {
     for (size_t k = 0; k + 1 < (size_t)comm->size; k++) {
@@ -251,7 +251,7 @@ static void add_shares(const struct ss_comm *comm, struct ss_mpi_op *op, size_t 
     }
 }
 
-/* All in order of rank, the own values in their place. */
+/* Add all values in order of rank, including this rank's. */
 static void add_rounded(const struct ss_comm *comm, struct ss_mpi_op *op, size_t begin,
                         size_t share)
 {
@@ -307,7 +307,7 @@ int ss_mpi_all_reduce_gather(struct ss_mpi *mpi, struct ss_mpi_op *op)
 
 int ss_mpi_all_reduce_missing(const struct ss_mpi *mpi, const struct ss_mpi_op *op)
 {
-    /* Both halves post the receives first, in the order of rank. */
+    /* Both halves post the receives first, in order of rank. */
     const MPI_Request *part = op->parts;
     for (int r = 0; r < mpi->comm->size; r++) {
         if (r == mpi->comm->rank)
@@ -355,7 +355,7 @@ int ss_mpi_all_reduce_part(struct ss_mpi *mpi, struct ss_mpi_op *op, size_t firs
 {
     enum ss_dtype wire = op->request.wire;
     if (!mpi->has_add[wire]) {
-        /* a + b and b + a are the same bits, those of NaN too: MPI may choose. */
+        /* Commutative: a + b and b + a are bit-identical, including NaN. */
         int rc = MPI_Op_create(wire == SS_DTYPE_F16 ? add_f16 : add_bf16, 1, &mpi->add[wire]);
         if (rc != MPI_SUCCESS)
             return rc;

@@ -1,5 +1,5 @@
-/* mpi_heartbeat.c: the heartbeats of the MPI backend. All of it runs in the communication thread,
- * which calls MPI and never waits in it. */
+/* mpi_heartbeat.c: heartbeats of the MPI backend. After start-up all of it runs in the
+ * communication thread, which makes MPI calls and never blocks in them. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TAG_BEAT = 1 };
+enum { TAG_HEARTBEAT = 1 };
 
 enum ss_status ss_mpi_heartbeats_open(struct ss_mpi *mpi)
 {
@@ -51,7 +51,7 @@ void ss_mpi_heartbeats_close(struct ss_mpi *mpi)
     int n = mpi->comm->rank == 0 ? mpi->comm->size : 1;
     for (int r = 0; mpi->sends && r < n; r++)
         if (mpi->sends[r] != MPI_REQUEST_NULL)
-            MPI_Request_free(&mpi->sends[r]); /* nobody listens any more */
+            MPI_Request_free(&mpi->sends[r]); /* they are no longer received */
     for (int c = 0; c < SS_COMM_CHANNELS; c++)
         free(mpi->ranks[c]);
     free(mpi->sends);
@@ -92,16 +92,16 @@ static void send_heartbeat(struct ss_mpi *mpi)
         check(mpi, "MPI_Test", MPI_Test(&mpi->sends[r], &sent, MPI_STATUS_IGNORE));
         idle = idle && sent;
     }
-    /* The buffer is shared, so as long as one rank has not taken the last heartbeat it must not change.
-     * Beats are small and sent eagerly: this happens only when a rank is in trouble already, and
-     * resending the old one is as good a sign of life. */
+    /* The buffer is shared, so it must not change until all ranks have received the last
+     * heartbeat. Heartbeats are small and sent eagerly: a send is pending only if a rank already
+     * has a problem, and resending the old heartbeat is equally good. */
     for (int c = 0; idle && c < SS_COMM_CHANNELS; c++)
         mpi->own[c] = ss_mpi_own_heartbeat(mpi, (enum ss_comm_channel)c);
     for (int r = 0; r < n; r++) {
         if (r == mpi->comm->rank || mpi->sends[r] != MPI_REQUEST_NULL)
             continue;
         check(mpi, "MPI_Isend",
-              MPI_Isend(mpi->own, sizeof mpi->own, MPI_BYTE, r, TAG_BEAT, mpi->control,
+              MPI_Isend(mpi->own, sizeof mpi->own, MPI_BYTE, r, TAG_HEARTBEAT, mpi->control,
                         &mpi->sends[r]));
     }
 }
@@ -112,12 +112,12 @@ static void receive_heartbeats(struct ss_mpi *mpi)
     int there = 0, most = 4 * mpi->comm->size;
     for (;;) {
         check(mpi, "MPI_Iprobe",
-              MPI_Iprobe(MPI_ANY_SOURCE, TAG_BEAT, mpi->control, &there, &status));
+              MPI_Iprobe(MPI_ANY_SOURCE, TAG_HEARTBEAT, mpi->control, &there, &status));
         if (!there || most-- == 0)
             return;
         struct ss_heartbeat heartbeat[SS_COMM_CHANNELS];
         check(mpi, "MPI_Recv",
-              MPI_Recv(heartbeat, sizeof heartbeat, MPI_BYTE, status.MPI_SOURCE, TAG_BEAT,
+              MPI_Recv(heartbeat, sizeof heartbeat, MPI_BYTE, status.MPI_SOURCE, TAG_HEARTBEAT,
                        mpi->control, MPI_STATUS_IGNORE));
         for (int c = 0; c < SS_COMM_CHANNELS; c++) {
             mpi->ranks[c][status.MPI_SOURCE].heartbeat = heartbeat[c];
@@ -127,16 +127,16 @@ static void receive_heartbeats(struct ss_mpi *mpi)
 }
 
 static int check_deadline(struct ss_mpi *mpi, enum ss_comm_channel channel, double timeout_s,
-                          char *text, size_t room)
+                          char *text, size_t capacity)
 {
-    struct ss_comm with = *mpi->comm; /* rank, size and deadline are looked at */
+    struct ss_comm with = *mpi->comm; /* rank, size and deadline are used */
     struct ss_heartbeat now = ss_mpi_own_heartbeat(mpi, channel);
     with.timeout_s = timeout_s;
-    return ss_watch_check(&with, mpi->ranks[channel], &now, mpi->clock.now_s, text, room);
+    return ss_watch_check(&with, mpi->ranks[channel], &now, mpi->clock.now_s, text, capacity);
 }
 
-/* Does any rank wait in a small sum, by what was heard within the deadline? One that has stopped there, while the others
- * have ended it, must not hide their buckets. */
+/* Whether any rank waits in a small all-reduce, by heartbeats received within the deadline. A rank
+ * that stopped in one that the others have completed must not hide their buckets. */
 static int waits_in_small(const struct ss_mpi *mpi)
 {
     int waits = ss_mpi_own_heartbeat(mpi, SS_COMM_SMALL).waiting_seq != 0;
@@ -160,7 +160,7 @@ void ss_mpi_heartbeats_tick(struct ss_mpi *mpi)
     const int small = waits_in_small(mpi);
     int late = small && check_deadline(mpi, SS_COMM_SMALL, timeout_s, text, sizeof text);
     if (!late && check_deadline(mpi, SS_COMM_MAIN, timeout_s, text, sizeof text)) {
-        /* A bucket may be late because a rank waits in a small sum: then that one is named. */
+        /* A bucket may be late because a rank waits in a small all-reduce: then name that one. */
         char why[sizeof text];
         late = 1;
         if (small && check_deadline(mpi, SS_COMM_SMALL, timeout_s / 2, why, sizeof why))

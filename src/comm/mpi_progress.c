@@ -1,14 +1,14 @@
-/* mpi_progress.c: what is under way: asks whether it has ended, brings sums to their second half, and
- * finishes them (contract in comm_mpi.h).
+/* mpi_progress.c: progress of operations under way: test them, start the second half of
+ * all-reduces, and finish them (contract in comm_mpi.h).
  *
- * A call into the MPI library is what costs, not how many requests it looks at: an empty one looks for
- * messages in all of shared memory and in the sockets, and brings all sums on. So one call asks about
- * the next message of every sum. What is only watched costs calls of a GPU's driver and of NCCL, and
- * ends in the order in which it began: only the first one of each channel is asked.
+ * The cost of a test is the call into the MPI library, not the number of requests: even an empty
+ * call polls all shared memory and sockets, and progresses all messages. So one call tests the next
+ * message of every all-reduce. Polling a watched operation calls a GPU's driver and NCCL; watched
+ * operations complete in the order of starting, so only the first of each channel is polled.
  *
- * MPI reports progress only when a message ends, so a call that takes much longer than those
- * before it counts as progress, unless another thread had the core meanwhile. Where a node has
- * more ranks than cores, Open MPI yields in each call, and its time shows nothing. */
+ * MPI reports progress only when a message completes, so a call that takes much longer than those
+ * before it counts as progress, unless another thread had the core meanwhile. On a node with more
+ * ranks than cores, Open MPI yields in each call, and its duration carries no information. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -20,8 +20,8 @@
 #include <sys/resource.h>
 
 enum {
-    HEADS = 64, /* sums asked about in one call; later ones wait for these */
-    /* A call that took so much longer than an empty one has moved data: 32 KiB take 3 us. */
+    HEADS = 64, /* operations tested in one call; later ones wait for these */
+    /* A call that takes this much longer than an empty one has moved data: 32 KiB take 3 us. */
     WORKED_NS = 2000,
     WORKED_COLD_NS = 5000, /* the same after a sleep, with cold caches */
     EMPTY_NS = 10000,      /* no empty call takes longer */
@@ -40,7 +40,7 @@ static void finish(struct ss_mpi *mpi, struct ss_mpi_op *op)
     free(op);
 }
 
-/* The next part of each operation, those of a channel in the order in which they began. Small sums
+/* Collect the next part of each operation, per channel in the order of starting. Small all-reduces
  * first: compute waits for them. */
 static int find_heads(const struct ss_mpi *mpi, struct ss_mpi_op **op, MPI_Request *request)
 {
@@ -54,7 +54,7 @@ static int find_heads(const struct ss_mpi *mpi, struct ss_mpi_op **op, MPI_Reque
     return n;
 }
 
-/* op's next part has ended: go on to the first one that has not, and from half to half. */
+/* op's next part has completed: advance to the first one that has not, and to the next half. */
 static void advance(struct ss_mpi *mpi, struct ss_mpi_op *op)
 {
     const int before = op->ended_parts;
@@ -83,7 +83,7 @@ static void advance(struct ss_mpi *mpi, struct ss_mpi_op *op)
     finish(mpi, op);
 }
 
-/* How often another thread has got this one's core. Asking takes up to a microsecond. */
+/* Context switches of this thread. The call takes up to a microsecond. */
 static long switches(void)
 {
     struct rusage u;
@@ -91,10 +91,10 @@ static long switches(void)
     return u.ru_nvcsw + u.ru_nivcsw;
 }
 
-/* What a call has found that took so long, and in which no message has ended. An empty one takes from
- * 50 ns to several us, by what MPI looks through, so it is compared with the shortest of those before
- * it, which count for less and less. And it takes no time of other threads: where a node has more
- * ranks than cores, Open MPI gives the core away in every empty call. */
+/* Judge a call of duration `took` in which no message has completed. An empty call takes from 50 ns
+ * to several us, depending on what MPI polls, so it is compared with the shortest preceding ones,
+ * whose weight decays. A context switch rules out progress: on a node with more ranks than cores,
+ * Open MPI yields the core in every empty call. */
 static enum ss_mpi_found judge(struct ss_mpi *mpi, uint64_t took, int slept)
 {
     const uint64_t empty = mpi->empty_ns, more = empty + empty / 16 + 10;
@@ -142,7 +142,7 @@ static struct ss_mpi_op *first_watched(const struct ss_mpi *mpi, enum ss_comm_ch
     return op;
 }
 
-/* 1 when it has ended, and is gone. */
+/* Poll a watched operation; 1 if it has completed, and op is freed. */
 static int ask(struct ss_mpi *mpi, struct ss_mpi_op *op)
 {
     enum ss_comm_poll state = op->request.poll(op->request.poll_arg);

@@ -1,6 +1,6 @@
-/* nccl.c: start and end (contract in nccl.h). The communicator is a non-blocking one: its calls
- * return at once, and whatever takes time (start-up, connecting) is polled by the control side's
- * communication thread, which has the deadline and knows which rank has not come. */
+/* nccl.c: start-up and shutdown of NCCL (contract in nccl.h). The communicators are non-blocking:
+ * calls return immediately, and operations that take time (start-up, connecting) are polled by the
+ * control side's communication thread, which has the deadline and can name a missing rank. */
 #include "comm/comm_interface.h"
 #include "comm/nccl_internal.h"
 #include "core/log.h"
@@ -16,7 +16,7 @@
 
 enum { GPU_NAME = 320 };
 
-/* Host and bus id of the GPU, the same text exactly when it is the same GPU. */
+/* Format the GPU's bus id and host: equal texts if and only if it is the same GPU. */
 static enum ss_status name_gpu(int device, char *text, size_t bytes)
 {
     char host[256] = "", bus[32] = "";
@@ -37,7 +37,7 @@ static int by_name(const void *a, const void *b)
     return order ? order : *x < *y ? -1 : *x > *y; /* by rank */
 }
 
-/* names: GPU_NAME bytes for each rank. */
+/* Check that all GPUs differ. names: GPU_NAME bytes for each rank. */
 static enum ss_status compare_gpus(const char *names, size_t size)
 {
     const char **sorted = malloc(size * sizeof *sorted);
@@ -58,7 +58,7 @@ static enum ss_status compare_gpus(const char *names, size_t size)
     return status;
 }
 
-/* Rank 0 compares all names; the verdict goes to all. */
+/* Rank 0 compares all names; the result is sent to all ranks. */
 static enum ss_status check_own_gpu(struct ss_nccl *n)
 {
     struct ss_comm *c = n->control;
@@ -72,7 +72,7 @@ static enum ss_status check_own_gpu(struct ss_nccl *n)
     return ss_comm_agree(c, status, "comparison of GPUs");
 }
 
-/* A call that does not return for a second would wait for ever; ncclCommAbort may end it. */
+/* If a call has not returned for a second, it may never return; ncclCommAbort may end it. */
 static void abort_communicator(void *arg)
 {
     struct ss_nccl *n = arg;
@@ -90,7 +90,7 @@ static void abort_communicator(void *arg)
     }
 }
 
-/* What is begun on the thread that calls NCCL. */
+/* Arguments of the start-up steps on the thread that calls NCCL. */
 struct beginning {
     struct ss_nccl *nccl;
     ncclUniqueId id;
@@ -102,7 +102,8 @@ static enum ss_status make_id(void *arg)
     struct beginning *b = arg;
     struct ss_nccl *n = b->nccl;
     if (ncclGetVersion(&n->version) != ncclSuccess || n->version < 21400)
-        return ss_fail(SS_ERR_UNSUPPORTED, "%s is older than 2.14, which can first be watched",
+        return ss_fail(SS_ERR_UNSUPPORTED,
+                       "%s is too old: 2.14 or later is needed, for non-blocking communicators",
                        ss_nccl_library());
     ncclResult_t result = n->control->rank == 0 ? ncclGetUniqueId(&b->id) : ncclSuccess;
     return result == ncclSuccess ? SS_OK : ss_nccl_fail(n, START, "ncclGetUniqueId", result);
@@ -140,7 +141,7 @@ static enum ss_status begin_communicator(void *arg)
         ncclCommInitRankConfig(b->comm, n->control->size, b->id, n->control->rank, &config);
     if (result != ncclSuccess && result != ncclInProgress)
         return ss_nccl_fail(n, START, "ncclCommInitRankConfig", result);
-    if (!n->begun) /* it ends both */
+    if (!n->begun) /* it aborts both */
         ss_comm_at_abort(n->control, abort_communicator, n);
     n->begun = 1;
     return SS_OK;
@@ -155,7 +156,7 @@ static enum ss_status open_communicator(struct ss_nccl *n, ncclComm_t *comm)
     return ss_nccl_wait_ready(n, START);
 }
 
-/* ncclCommDestroy, or ncclCommAbort for what has failed: that would not end otherwise. */
+/* ncclCommDestroy, or after a failure ncclCommAbort, as ncclCommDestroy would not return. */
 static void end_communicators(void *arg)
 {
     struct ss_nccl *n = arg;

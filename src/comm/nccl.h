@@ -1,9 +1,10 @@
-/* Sums over GPUs with NCCL: one communicator per job, one GPU per rank. The ranks find each other,
- * are watched and are ended by a struct ss_comm (comm.h), the control side; gradients go over NCCL.
+/* Collectives over GPUs with NCCL: one communicator per job (a second one for small all-reduces),
+ * one GPU per rank. A struct ss_comm (comm.h), the control side, connects, watches and ends the
+ * ranks; gradients use NCCL.
  *
- * Every sum is enqueued on the caller's stream and watched until the GPU has done it: a sum that is
- * late ends every rank with the message of comm.h (rank, host, step, bucket, age). Ending a rank
- * aborts its communicator, so that no kernel keeps spinning for ranks that are gone. */
+ * Every collective is enqueued on the caller's stream and watched until the GPU has completed it.
+ * A late one ends every rank with the message of comm.h (rank, host, step, bucket, age). Ending a
+ * rank aborts its communicators, so that no kernel spins for ranks that have exited. */
 #ifndef SS_COMM_NCCL_H
 #define SS_COMM_NCCL_H
 
@@ -14,54 +15,57 @@
 
 struct ss_nccl;
 
-/* What NCCL spends its thread blocks on (ncclConfig_t's CTAPolicy, from 2.27 on): its own choice, as few
- * as do, or where it can (2.28) none, with the copy engines instead. */
+/* NCCL's use of thread blocks (CTAPolicy of ncclConfig_t, from 2.27 on): its own choice; as few as
+ * sufficient; or, where possible (2.28), none, using the copy engines instead. */
 enum ss_nccl_cta_policy { SS_NCCL_CTAS_DEFAULT, SS_NCCL_CTAS_EFFICIENCY, SS_NCCL_CTAS_ZERO };
 
 struct ss_nccl_options {
-    int ctas;   /* thread blocks that NCCL may use at most; 0: its own choice */
+    int ctas; /* maximum number of thread blocks for NCCL; 0: its own choice */
     enum ss_nccl_cta_policy cta_policy;
     int device; /* CUDA's index of this rank's GPU, which is current */
-    int small;  /* there will be small sums: a second communicator */
-    cpu_set_t cores; /* that NCCL's threads may run on; none: those of who opens it */
+    int small;  /* create a second communicator for small all-reduces */
+    cpu_set_t cores; /* CPUs for NCCL's threads; empty: those of the caller */
 };
 
-/* Collective. Refuses two ranks on one GPU, and an NCCL_SOCKET_IFNAME without interface. Errors: SS_ERR_UNSUPPORTED (a build without NCCL, an
- * NCCL before 2.14), SS_ERR_COMM, SS_ERR_INVALID. `control` outlives it; the caller closes it. */
+/* Open NCCL. Collective. Refuses two ranks on one GPU, and an NCCL_SOCKET_IFNAME that matches no
+ * interface. `control` outlives it; the caller closes it. Errors: SS_ERR_UNSUPPORTED (a build
+ * without NCCL, an NCCL before 2.14), SS_ERR_COMM, SS_ERR_INVALID. */
 enum ss_status ss_nccl_open(struct ss_comm *control, const struct ss_nccl_options *options,
                             struct ss_nccl **out);
-/* Collective, while no sum is under way. NULL is fine. */
+/* Close NCCL. Collective; call it while nothing is under way. NULL is allowed. */
 void ss_nccl_close(struct ss_nccl *nccl);
 /* "NCCL 2.28.9"; "none". A constant string. */
 const char *ss_nccl_library(void);
 
-/* NCCL is called on a thread of its own. Have work done there, behind what was given to it before:
- * later, or now. Sums enqueued elsewhere go there and back. Errors: SS_ERR_MEMORY. */
+/* NCCL is called on a dedicated thread. Run work on that thread, after earlier work: asynchronously
+ * (post), or waiting for it (call). The collectives below, if enqueued on another thread, also run
+ * there, and the caller waits. Errors: SS_ERR_MEMORY. */
 enum ss_status ss_nccl_post(struct ss_nccl *nccl, void (*work)(void *arg), void *arg);
 void ss_nccl_call(struct ss_nccl *nccl, void (*work)(void *arg), void *arg);
 
-/* Device memory for what will be summed, zeroed and 256-byte aligned, of the kind that NCCL can
- * register (ss_nccl_register) where there is such a kind, else as ss_cuda_alloc's. Needs no
- * communicator. Freed after ss_nccl_close. Errors: as ss_cuda_alloc. */
+/* Allocate device memory for all-reduces, zeroed and 256-byte aligned: memory that NCCL can
+ * register (ss_nccl_register) if supported, else as from ss_cuda_alloc. Needs no communicator.
+ * Free it after ss_nccl_close. Errors: as ss_cuda_alloc. */
 enum ss_status ss_nccl_alloc(struct ss_device *gpu, size_t bytes, const char *what, void **out);
-void ss_nccl_free(void *data); /* NULL is fine */
+void ss_nccl_free(void *data); /* NULL is allowed */
 
-/* Tell NCCL of memory from ss_nccl_alloc that will be summed again and again: as a symmetric window
- * (NCCL 2.27 and later), else as a registered buffer (2.19), else not; sums come out the same.
- * Until ss_nccl_close. Collective, with the same size on all ranks. Errors: SS_ERR_COMM. */
+/* Register memory from ss_nccl_alloc that is used in many all-reduces, until ss_nccl_close: as a
+ * symmetric window (NCCL 2.27 and later), else as a registered buffer (2.19), else not at all;
+ * results are the same. Collective, with the same size on all ranks. Errors: SS_ERR_COMM. */
 enum ss_status ss_nccl_register(struct ss_nccl *nccl, void *data, size_t bytes);
-/* What became of that: "windows", "buffers", "none". A constant string. */
+/* Result of the registrations: "windows", "buffers", "none". A constant string. */
 const char *ss_nccl_registered(const struct ss_nccl *nccl);
 
-/* Enqueue the in-place sum over all ranks of `count` elements of device memory. All ranks enqueue
- * the same sums in the same order. what names it in messages; NULL: the tag
- * does. Errors: SS_ERR_COMM. */
+/* Enqueue an in-place all-reduce (sum) of `count` elements of device memory. All ranks enqueue the
+ * same collectives in the same order. `what` names it in messages; NULL: named by the tag. Errors:
+ * SS_ERR_COMM. */
 enum ss_status ss_nccl_allreduce(struct ss_nccl *nccl, void *data, size_t count,
                                  enum ss_dtype dtype, struct ss_comm_tag tag, const char *what,
                                  ss_stream stream);
 
-/* Its halves, in place on `count` elements that divide by the number of ranks: the first leaves this
- * rank's share (core/share.h) of the sum, the second takes all shares to all ranks. */
+/* The halves of an all-reduce, in place; `count` is divisible by the number of ranks. The
+ * reduce-scatter leaves this rank's share (core/share.h) of the sum, the all-gather copies all
+ * shares to all ranks. */
 enum ss_status ss_nccl_reduce_scatter(struct ss_nccl *nccl, void *data, size_t count,
                                       enum ss_dtype dtype, struct ss_comm_tag tag,
                                       ss_stream stream);
@@ -69,29 +73,32 @@ enum ss_status ss_nccl_allgather(struct ss_nccl *nccl, void *data, size_t count,
                                  enum ss_dtype dtype, struct ss_comm_tag tag, const char *what,
                                  ss_stream stream);
 
-/* The largest of all ranks' numbers. */
+/* All-reduce (maximum) of one int per rank. */
 enum ss_status ss_nccl_max_i32(struct ss_nccl *nccl, int *data, struct ss_comm_tag tag,
                                const char *what, ss_stream stream);
 
-/* The sum of doubles. what: as above. */
+/* All-reduce (sum) of doubles. `what`: as above. */
 enum ss_status ss_nccl_allreduce_f64(struct ss_nccl *nccl, double *data, size_t count,
                                      struct ss_comm_tag tag, const char *what, ss_stream stream);
 
-/* The same for a small sum that compute waits for, in an order of its own: over a communicator of its
- * own, as sums of one communicator run one after the other, whatever their streams. On a GPU both may
- * run at once, so ranks may enqueue the two kinds in different orders: a sum takes at most some dozen
- * of the GPU's multiprocessors. what: as in ss_comm_allreduce_start_small. With options.small. */
+/* An all-reduce that compute waits for, with its own order and its own communicator, because
+ * collectives of one communicator run one after the other on any streams. On a GPU both
+ * communicators may be active simultaneously, so ranks may enqueue the two kinds in different
+ * orders: a collective takes at most some dozen of the GPU's multiprocessors. `what`: as in
+ * ss_comm_allreduce_start_small. Requires options.small. */
 enum ss_status ss_nccl_allreduce_small(struct ss_nccl *nccl, double *data, size_t count,
                                        struct ss_comm_tag tag, const char *what, ss_stream stream);
 
-/* `bytes` of device memory from `send` to rank `to`, and as many from rank `from` into `received`; below
- * 0: none. Collective, in one order with the sums. what: as above. Errors: SS_ERR_COMM. */
+/* Send `bytes` of device memory from `send` to rank `to` and receive as many from rank `from`
+ * into `received`; a rank below 0: no transfer. Collective, in the same order as the all-reduces.
+ * `what`: as above. Errors: SS_ERR_COMM. */
 enum ss_status ss_nccl_exchange(struct ss_nccl *nccl, const void *send, int to, void *received,
                                 int from, size_t bytes, const char *what, ss_stream stream);
 
-/* Collective start-up check, as ss_comm_verify: known values in the format `wire` at the given
- * element counts, on data, device memory of the largest count, whose content is lost. With several
- * nodes also, for about a second, of sizes at which some fabric has corrupted sums now and then. */
+/* Collective start-up check, like ss_comm_verify: all-reduce known values in format `wire` at the
+ * given element counts. data: device memory of the largest count, overwritten. With several nodes
+ * it also checks, for about a second, sizes at which a fabric has returned wrong results
+ * intermittently. */
 enum ss_status ss_nccl_verify(struct ss_nccl *nccl, struct ss_device *gpu, enum ss_dtype wire,
                               void *data, const size_t *counts, size_t ncounts);
 

@@ -1,7 +1,8 @@
-/* nccl_all_reduce.c: sums, and exchanges between two ranks (contract in nccl.h).
+/* nccl_all_reduce.c: collectives, and exchanges between two ranks (contract in nccl.h).
  *
- * A sum is watched before NCCL is called: whatever then takes time, be it NCCL connecting its ranks
- * or the GPU, has the control side's deadline, and its message names step and bucket. */
+ * A collective is watched before NCCL is called. So anything that takes time afterwards, NCCL
+ * connecting its ranks or the GPU, is covered by the control side's deadline, and the message names
+ * step and bucket. */
 #include "comm/comm_watch.h"
 #include "comm/nccl_internal.h"
 #include "core/clock.h"
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* How long a call is waited for without sleeping: they take some 50 us. */
+/* Busy-wait for a call for this long before sleeping: calls take some 50 us. */
 enum { SPIN_NS = 200000 };
 
 static enum ss_status make_event(cudaEvent_t *event)
@@ -53,7 +54,7 @@ static enum ss_status take_sum(struct ss_nccl *n, struct ss_nccl_all_reduce **ou
     if (!s) {
         s = calloc(1, sizeof *s);
         if (!s)
-            return ss_fail_memory("a sum under way", sizeof *s);
+            return ss_fail_memory("a collective under way", sizeof *s);
         s->nccl = n;
         enum ss_status status = make_event(&s->reached);
         if (status == SS_OK)
@@ -78,17 +79,17 @@ static void give_back(void *arg)
     pthread_mutex_unlock(&s->nccl->lock);
 }
 
-/* 1: the GPU is past the event, 0: not yet, -1: failed, reported. */
+/* 1: the GPU has passed the event, 0: not yet, -1: failed, reported. */
 static int is_past(cudaEvent_t event)
 {
     cudaError_t error = cudaEventQuery(event);
     if (error == cudaSuccess || error == cudaErrorNotReady)
         return error == cudaSuccess;
-    ss_fail(SS_ERR_LIBRARY, "CUDA: a sum over GPUs: %s", cudaGetErrorString(error));
+    ss_fail(SS_ERR_LIBRARY, "CUDA: a collective over GPUs: %s", cudaGetErrorString(error));
     return -1;
 }
 
-/* From the communication thread. The GPU cannot have done what it has not reached. */
+/* Called from the communication thread. An operation that is not reached is not done. */
 static enum ss_comm_poll poll_sum(void *arg)
 {
     struct ss_nccl_all_reduce *s = arg;
@@ -113,9 +114,9 @@ static ncclDataType_t type_of(enum ss_dtype t)
     return t == SS_DTYPE_F32 ? ncclFloat32 : t == SS_DTYPE_F16 ? ncclFloat16 : ncclBfloat16;
 }
 
-/* A call of a non-blocking communicator may still be under way when it returns (the first ones
- * connect); nothing else may be asked of it until it is done. The watch has the deadline, and this
- * one is behind it. */
+/* Wait for a call. A call on a non-blocking communicator may still be in progress when it returns
+ * (the first ones connect); no other call may be made on it until it has completed. The watchdog
+ * has the deadline; the limit here is larger. */
 static enum ss_status settle(struct ss_nccl *n, ncclComm_t comm, const char *name,
                              const char *call, ncclResult_t result)
 {
@@ -146,7 +147,7 @@ static enum ss_status record(cudaEvent_t event, ss_stream stream)
 
 enum verb { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, EXCHANGE };
 
-/* What is summed, where, and what it is called; or one of a sum's halves. */
+/* Arguments of a collective. */
 struct summed {
     ncclComm_t comm;
     void *data;
@@ -156,12 +157,12 @@ struct summed {
     const char *what;
     enum verb verb;
     ncclRedOp_t op; /* ncclSum is 0 */
-    size_t share;   /* of halves: bytes of a rank's */
-    void *received; /* of an exchange, as the ranks, below 0: none */
+    size_t share;   /* reduce-scatter, all-gather: bytes of one rank's share */
+    void *received; /* exchange only, as are the ranks; below 0: none */
     int to, from;
 };
 
-/* The group is one call, as each of the two waits for the other side. */
+/* A group, so that send and receive cannot wait for each other. */
 static ncclResult_t exchange(const struct summed *x, ss_stream stream)
 {
     ncclResult_t sent = ncclSuccess, received = ncclSuccess;
@@ -172,7 +173,7 @@ static ncclResult_t exchange(const struct summed *x, ss_stream stream)
         sent = ncclSend(x->data, x->count, x->type, x->to, x->comm, stream);
     if (x->from >= 0)
         received = ncclRecv(x->received, x->count, x->type, x->from, x->comm, stream);
-    const ncclResult_t ended = ncclGroupEnd(); /* also where one has failed */
+    const ncclResult_t ended = ncclGroupEnd(); /* also after a failure of one */
     if (sent != ncclSuccess && sent != ncclInProgress)
         return sent;
     return received != ncclSuccess && received != ncclInProgress ? received : ended;
@@ -214,7 +215,7 @@ static enum ss_status watch(struct ss_nccl *n, const struct summed *x, struct ss
                : ss_comm_watch_small(n->control, x->tag, x->what, poll_sum, s, give_back, s);
 }
 
-/* A sum on its way to the thread that calls NCCL. */
+/* A collective handed to the thread that calls NCCL. */
 struct passed {
     struct ss_nccl *nccl;
     const struct summed *sum;
@@ -235,7 +236,7 @@ static enum ss_status enqueue_there(void *arg)
         give_back(s);
         return status;
     }
-    /* From here on the thread that watches it gives it back, once it has ended. */
+    /* From here on the watching thread returns s to the free list, once it has completed. */
     SS_TRY(record(s->reached, stream));
     SS_TRY(sum(n, x, s->name, stream));
     SS_TRY(record(s->done, stream));

@@ -1,4 +1,4 @@
-/* nccl_base.c: what the other files call NCCL with (contract in nccl_internal.h). */
+/* nccl_base.c: functions to call NCCL, used by the other files (contract in nccl_internal.h). */
 #include "comm/nccl_internal.h"
 #include "core/log.h"
 
@@ -47,8 +47,8 @@ enum ss_status ss_nccl_fail(struct ss_nccl *n, const char *during, const char *c
         return SS_ERR_COMM;
     const char *more = ncclGetLastError(NULL);
     gethostname(host, sizeof host - 1);
-    return ss_fail(SS_ERR_COMM, "%s: NCCL on %s: %s: %s%s%s; NCCL_DEBUG=INFO tells more", during,
-                   host, call, ncclGetErrorString(result), more && *more ? ": " : "",
+    return ss_fail(SS_ERR_COMM, "%s: NCCL on %s: %s: %s%s%s; set NCCL_DEBUG=INFO for details",
+                   during, host, call, ncclGetErrorString(result), more && *more ? ": " : "",
                    more ? more : "");
 }
 

@@ -1,4 +1,4 @@
-/* nccl_check.c: the start-up check that sums come out right (contract in nccl.h). */
+/* nccl_check.c: start-up check that all-reduce returns correct results (contract in nccl.h). */
 #include "comm/nccl_internal.h"
 #include "core/clock.h"
 #include "core/log.h"
@@ -8,10 +8,10 @@
 
 #define WHAT "start-up check"
 
-/* Between nodes, sums of these sizes are checked again and again, until it has taken so long. On GH200
- * with Slingshot NCCL 2.27.3 and later gave wrong sums now and then, mostly of 1 MiB and in about a
- * third of the runs (NCCL issue 2001, opened 2026-01, no fix by the end of that year; LL128 is what
- * all accounts of it have in common: NCCL pull request 2053, HPE's shs-ccl-docs pull request 21). */
+/* Between nodes, all-reduces of these sizes are checked repeatedly for SUSPECT_SECONDS. On GH200
+ * with Slingshot NCCL 2.27.3 and later intermittently returned wrong results, mostly of 1 MiB and
+ * in about a third of the runs (NCCL issue 2001, opened 2026-01, no fix by the end of that year;
+ * LL128 is common to all reports: NCCL pull request 2053, HPE's shs-ccl-docs pull request 21). */
 static const struct {
     size_t bytes;
     int times; /* in each round */
@@ -20,11 +20,11 @@ enum { SUSPECTS = sizeof suspects / sizeof *suspects, MOST_BYTES = 1 << 23, MOST
 #define SUSPECT_SECONDS 0.8
 
 #define ADVICE                                                                                     \
-    "on GH200 with Slingshot NCCL_PROTO=^LL128 has helped (NCCL issue 2001); do not train "        \
-    "without "                                                                                     \
-    "finding out"
+    "on GH200 with Slingshot NCCL_PROTO=^LL128 has helped (NCCL issue 2001); "                     \
+    "find the cause before "                                                                       \
+    "training"
 
-/* Room for the check on the host: numbers, and how they travel. */
+/* Buffers of the check: values, and their wire format. */
 struct check {
     enum ss_dtype wire;
     void *data; /* on the device */
@@ -60,7 +60,7 @@ static enum ss_status verify_count(struct ss_nccl *n, struct ss_device *gpu, con
         float want = ss_comm_check_sum(c->wire, size, i);
         if (c->host[i] != want)
             return ss_fail(SS_ERR_COMM,
-                           WHAT ": sum of %zu numbers in %s over %d GPUs: element %zu is "
+                           WHAT ": all-reduce of %zu numbers in %s over %d GPUs: element %zu is "
                                 "%.9g, expected %.9g; the network or %s corrupts data%s",
                            count, ss_dtype_name(c->wire), size, i, (double)c->host[i], (double)want,
                            ss_nccl_library(), n->control->nodes > 1 ? ": " ADVICE : "");
@@ -68,7 +68,7 @@ static enum ss_status verify_count(struct ss_nccl *n, struct ss_device *gpu, con
     return SS_OK;
 }
 
-/* Of a rank that sees an error the first is kept: it still takes part for those that do not. */
+/* Retain the first error of this rank; after it the rank still takes part for the others. */
 static void verify_again(struct ss_nccl *n, struct ss_device *gpu, const struct check *c,
                          size_t count, enum ss_status *status)
 {
@@ -82,7 +82,7 @@ static void verify_again(struct ss_nccl *n, struct ss_device *gpu, const struct 
     ss_log_capture(NULL, 0);
 }
 
-/* Rank 0's clock says for all how many more rounds there are. */
+/* Check the suspect sizes. Rank 0's clock determines the number of further rounds for all ranks. */
 static enum ss_status verify_suspects(struct ss_nccl *n, struct ss_device *gpu,
                                       const struct check *c)
 {
@@ -102,7 +102,7 @@ static enum ss_status verify_suspects(struct ss_nccl *n, struct ss_device *gpu,
     return status;
 }
 
-/* Of the run's own sizes, in its own memory; and between nodes of those sizes. */
+/* Check the run's own sizes, in its own memory; between nodes also the suspect sizes. */
 static enum ss_status verify_all(struct ss_nccl *n, struct ss_device *gpu, struct check *c,
                                  const size_t *counts, size_t ncounts)
 {

@@ -1,18 +1,18 @@
-/* nccl_memory.c: memory that NCCL can reach without copies of its own (contract in nccl.h). */
+/* nccl_memory.c: memory that NCCL can access without internal copies (contract in nccl.h). */
 #include "comm/nccl_internal.h"
 #include "core/log.h"
 
 #include <cuda_runtime.h>
 #include <stdlib.h>
 
-#define WHAT "registration (NCCL_WIN_ENABLE=0: no windows)" /* watched names are short */
+#define WHAT "registration (NCCL_WIN_ENABLE=0: no windows)" /* short: SS_WATCH_WHAT */
 
 enum {
     FIRST_WITH_MEMORY = 21900, /* ncclMemAlloc, ncclCommRegister */
     FIRST_WITH_WINDOWS = 22700
 };
 
-/* What ncclMemAlloc gave; all else is of ss_cuda_alloc. */
+/* Memory from ncclMemAlloc; all other memory is from ss_cuda_alloc. */
 struct piece {
     struct piece *next;
     void *data;
@@ -20,7 +20,7 @@ struct piece {
 static struct piece *pieces;
 static pthread_mutex_t pieces_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* NULL: NCCL has no such memory here. */
+/* Allocate with ncclMemAlloc; NULL: not supported here. */
 static void *take(size_t bytes)
 {
     int version = 0;
@@ -32,7 +32,7 @@ static void *take(size_t bytes)
     if (!p)
         return NULL;
     if (ncclMemAlloc(&data, bytes) != ncclSuccess || !data) {
-        cudaGetLastError(); /* or the next launch would report it */
+        cudaGetLastError(); /* clear it, or the next launch would report it */
         free(p);
         return NULL;
     }
@@ -46,7 +46,7 @@ static void *take(size_t bytes)
 
 enum ss_status ss_nccl_alloc(struct ss_device *gpu, size_t bytes, const char *what, void **out)
 {
-    SS_TRY(ss_cuda_synchronize(gpu)); /* makes the GPU this thread's, too */
+    SS_TRY(ss_cuda_synchronize(gpu)); /* also sets the GPU for this thread */
     void *data = take(bytes > 0 ? bytes : 1);
     if (!data)
         return ss_cuda_alloc(gpu, bytes, what, out);
@@ -89,7 +89,7 @@ static int from_nccl(const void *data)
     return p != NULL;
 }
 
-/* Every rank has tried; *all: it worked on every one. */
+/* Whether `could` is set on all ranks, into *all. Collective. */
 static enum ss_status all_could(struct ss_nccl *n, int could, int *all)
 {
     int any;
@@ -99,7 +99,7 @@ static enum ss_status all_could(struct ss_nccl *n, int could, int *all)
 }
 
 #if NCCL_VERSION_CODE >= 22700
-/* A refused window is no failure unless the communicator has been hurt by it. */
+/* A refused window is an error only if the communicator has failed because of it. */
 static enum ss_status begin_window(struct ss_nccl *n, void *data, size_t bytes, int *could)
 {
     ncclWindow_t *window = &n->window[n->nwindows];
@@ -137,7 +137,7 @@ static enum ss_status register_window(struct ss_nccl *n, void *data, size_t byte
         return status != SS_OK ? status : SS_ERR_COMM;
     SS_TRY(all_could(n, could, done));
     SS_TRY(*done ? ss_nccl_wait_ready(n, WHAT) : SS_OK);
-    /* NCCL says yes and gives no window where it can do nothing with one. */
+    /* NCCL succeeds without a window where it cannot use one. */
     could = could && n->window[n->nwindows];
     SS_TRY(all_could(n, could, done));
     if (*done)
@@ -157,7 +157,7 @@ static enum ss_status register_window(struct ss_nccl *n, void *data, size_t byte
 }
 #endif
 
-/* Each rank by itself; a rank that cannot does no harm. */
+/* Local to each rank; a rank that cannot register does not affect the others. */
 static enum ss_status register_buffer(struct ss_nccl *n, void *data, size_t bytes, void **handle)
 {
     *handle = NULL;
@@ -168,7 +168,7 @@ static enum ss_status register_buffer(struct ss_nccl *n, void *data, size_t byte
     ss_nccl_end_call(n);
     if (result == ncclSuccess || result == ncclInProgress || result == ncclInvalidUsage ||
         result == ncclInvalidArgument)
-        return SS_OK; /* the last two: not on this system */
+        return SS_OK; /* the last two: not supported on this system */
     return ss_nccl_fail(n, WHAT, "ncclCommRegister", result);
 }
 

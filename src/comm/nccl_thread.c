@@ -1,9 +1,10 @@
 /* nccl_thread.c: the thread that calls NCCL (contract in nccl.h).
  *
- * NCCL's own threads, which busy-wait between nodes, inherit the affinity of who starts it, and some
- * versions (2.29.2 to 2.29.7, NCCL issue 2033) leave a narrower one behind. From 2.23 on a call of a
- * non-blocking communicator starts a thread of its own and has to be waited for. Here none of that
- * meets the threads that feed the GPU and submit tasks. */
+ * NCCL's own threads, which busy-wait between nodes, inherit the affinity of the thread that
+ * starts it, and some versions (2.29.2 to 2.29.7, NCCL issue 2033) leave the caller with a
+ * narrower one. From 2.23 on a call on a non-blocking communicator starts a thread and has to be
+ * waited for. With a dedicated thread none of this affects the threads that feed the GPU and
+ * submit tasks. */
 #include "comm/nccl_internal.h"
 #include "core/log.h"
 #include "core/thread.h"
@@ -18,7 +19,7 @@ struct ss_nccl_call {
     struct ss_nccl_call *next;
 };
 
-/* Also whenever NCCL may have changed it. */
+/* Set the thread's affinity, also after calls in which NCCL may have changed it. */
 static void bind(const struct ss_nccl *n)
 {
     if (CPU_COUNT(&n->options.cores) > 0)
@@ -29,7 +30,7 @@ static void *serve(void *arg)
 {
     struct ss_nccl *n = arg;
     struct ss_nccl_thread *c = &n->thread;
-    (void)prctl(PR_SET_TIMERSLACK, 1); /* waits for NCCL are of microseconds */
+    (void)prctl(PR_SET_TIMERSLACK, 1); /* waits for NCCL take microseconds */
     bind(n);
     (void)ss_nccl_use_device(n);
     pthread_mutex_lock(&c->lock);
@@ -141,6 +142,6 @@ enum ss_status ss_nccl_try(struct ss_nccl *n, enum ss_status (*work)(void *arg),
     if (pthread_equal(pthread_self(), n->thread.id))
         return work(arg);
     ss_nccl_call(n, try, &t);
-    /* A failure that another call has reported already has no words. */
+    /* The text is empty if another call has already reported the failure. */
     return t.status == SS_OK || !*t.why ? t.status : ss_fail(t.status, "%s", t.why);
 }

@@ -1,7 +1,7 @@
-/* nccl_watchdog.c: the deadline of sums of a single rank (contract in nccl_internal.h).
+/* nccl_watchdog.c: the deadline of collectives of a single rank (contract in nccl_internal.h).
  *
- * There is no communication thread with one rank, and who waits for the sum waits inside StarPU or
- * CUDA, where nothing ends it: a thread of its own looks at the oldest sum now and then. */
+ * With one rank there is no communication thread, and waits for a collective block inside StarPU or
+ * CUDA, where they cannot be interrupted: a dedicated thread polls the oldest collective. */
 #include "comm/comm_watch.h"
 #include "comm/nccl_internal.h"
 #include "core/clock.h"
@@ -15,7 +15,7 @@
 
 enum { LOOK_EVERY_NS = 20000000 };
 
-/* 1: nobody need wait for it any more. An error of CUDA is reported by those who do. */
+/* 1: it has completed or failed. A CUDA error is reported by its waiters. */
 static int has_ended(struct ss_nccl_all_reduce *s)
 {
     if (ss_nccl_use_device(s->nccl) != SS_OK || !atomic_load(&s->enqueued))
@@ -50,7 +50,7 @@ static void *watchdog_main(void *arg)
     struct ss_nccl *n = arg;
     struct ss_watch_clock clock = {.ns = ss_now_ns()};
     const struct ss_nccl_all_reduce *oldest = NULL;
-    double since_s = 0; /* that is the oldest one */
+    double since_s = 0; /* start time of `oldest` as the oldest one */
     pthread_mutex_lock(&n->lock);
     while (!n->watchdog.stop) {
         struct ss_nccl_all_reduce *s = n->watchdog.first;
@@ -84,7 +84,7 @@ static enum ss_status start(struct ss_nccl *n)
     pthread_cond_init(&n->watchdog.changed, NULL);
     n->watchdog.end = &n->watchdog.first;
     enum ss_status status =
-        ss_thread_start(&n->watchdog.thread, watchdog_main, n, "the thread that watches sums");
+        ss_thread_start(&n->watchdog.thread, watchdog_main, n, "the NCCL watchdog thread");
     if (status != SS_OK)
         pthread_cond_destroy(&n->watchdog.changed);
     else
@@ -116,7 +116,7 @@ void ss_nccl_watchdog_stop(struct ss_nccl *n)
     pthread_mutex_unlock(&n->lock);
     pthread_join(n->watchdog.thread, NULL);
     pthread_cond_destroy(&n->watchdog.changed);
-    *n->watchdog.end = n->free_all_reduces; /* what had not ended is freed with the rest */
+    *n->watchdog.end = n->free_all_reduces; /* unfinished ones are freed with the rest */
     n->free_all_reduces = n->watchdog.first;
     n->watchdog.running = 0;
 }

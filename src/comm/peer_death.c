@@ -1,4 +1,4 @@
-/* peer_death.c: the next rank's process (contract in peer_death.h). */
+/* peer_death.c: watch the process of the next rank (contract in peer_death.h). */
 #include "comm/peer_death.h"
 
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 
 #define BOARD_BYTES 4096
 
-/* When a process began: the 22nd field of its stat, 0 if it cannot be read. Its second field is the
- * program's name in brackets, which may hold anything. */
+/* Start time of a process: field 22 of /proc/PID/stat, 0 if it cannot be read. Field 2 is the
+ * program's name in parentheses, which may contain any character. */
 static uint64_t read_since(long pid)
 {
     char path[64], line[1024] = "";
@@ -65,7 +65,7 @@ void ss_peer_death_describe(struct ss_peer_death *n, int rank, int first,
     }
 }
 
-/* Whether a process number means the same process to both. */
+/* Whether a process id denotes the same process for both ranks. */
 static int see_each_other(const struct ss_peer_death_card *a, const struct ss_peer_death_card *b)
 {
     return a->boot[0] && memcmp(a->boot, b->boot, sizeof a->boot) == 0 &&
@@ -90,7 +90,7 @@ static int open_process(long pid, uint64_t since)
 {
 #ifdef SYS_pidfd_open
     int fd = (int)syscall(SYS_pidfd_open, pid, 0u);
-    /* The descriptor is of the process that has the number now. */
+    /* The descriptor denotes the process that has this pid now. */
     if (fd >= 0 && since != 0 && read_since(pid) == since)
         return fd;
     if (fd >= 0)
@@ -111,7 +111,7 @@ void ss_peer_death_open(struct ss_peer_death *n, const struct ss_peer_death_card
     if (own->pid == next->pid || !see_each_other(own, root) || !see_each_other(own, next))
         return;
     map_board(n, root);
-    /* Without the board the end of a good run would look like a death. */
+    /* Without the board the end of a successful run would be reported as a death. */
     if (n->board)
         n->fd = open_process(next->pid, next->since);
 }

@@ -1,4 +1,4 @@
-/* stopped_ranks.c: the states of this job's other processes (contract in stopped_ranks.h). */
+/* stopped_ranks.c: states of this job's other processes (contract in stopped_ranks.h). */
 #include "comm/stopped_ranks.h"
 
 #include <dirent.h>
@@ -9,20 +9,21 @@
 
 #define ENVIRON_BYTES (256u << 10)
 
-/* The first `room` - 1 bytes of a process's file, ended by '\0'; their number. */
-static size_t read_proc(long pid, const char *name, char *to, size_t room)
+/* Read the first `capacity` - 1 bytes of a process's /proc file, terminated by '\0'; returns their
+ * number. */
+static size_t read_proc(long pid, const char *name, char *to, size_t capacity)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%ld/%s", pid, name);
     FILE *file = fopen(path, "r");
-    size_t n = file ? fread(to, 1, room - 1, file) : 0;
+    size_t n = file ? fread(to, 1, capacity - 1, file) : 0;
     if (file)
         fclose(file);
     to[n] = '\0';
     return n;
 }
 
-/* The value of a variable in an environment of n bytes, as the kernel gives it; or NULL. */
+/* Find a variable in an environment block of n bytes as in /proc/PID/environ; its value or NULL. */
 static const char *find_variable(const char *environment, size_t n, const char *name)
 {
     size_t length = strlen(name);
@@ -32,7 +33,7 @@ static const char *find_variable(const char *environment, size_t n, const char *
     return NULL;
 }
 
-/* What keeps the process from running, or NULL. */
+/* Describe why the process does not run, or NULL if it does. */
 static const char *find_trouble(long pid)
 {
     char line[512];
@@ -52,7 +53,7 @@ static const char *find_trouble(long pid)
 }
 
 static void describe_one(long pid, const char *job, const char *host, char *environment, char *text,
-                         size_t room)
+                         size_t capacity)
 {
     const char *trouble = find_trouble(pid);
     size_t used = strlen(text);
@@ -62,11 +63,11 @@ static void describe_one(long pid, const char *job, const char *host, char *envi
     const char *of = find_variable(environment, n, "PMIX_NAMESPACE");
     const char *rank = find_variable(environment, n, "PMIX_RANK");
     if (of && rank && strcmp(of, job) == 0)
-        snprintf(text + used, room - used, "; rank %.10s (%s), which %s (process %ld)", rank, host,
+        snprintf(text + used, capacity - used, "; rank %.10s (%s), which %s (process %ld)", rank, host,
                  trouble, pid);
 }
 
-void ss_stopped_ranks_describe(char *text, size_t room)
+void ss_stopped_ranks_describe(char *text, size_t capacity)
 {
     char host[64] = "";
     const char *job = getenv("PMIX_NAMESPACE");
@@ -77,7 +78,7 @@ void ss_stopped_ranks_describe(char *text, size_t room)
     for (struct dirent *entry; job && environment && processes && (entry = readdir(processes));) {
         long pid = atol(entry->d_name);
         if (pid > 0 && pid != (long)getpid())
-            describe_one(pid, job, host, environment, text, room);
+            describe_one(pid, job, host, environment, text, capacity);
     }
     if (processes)
         closedir(processes);

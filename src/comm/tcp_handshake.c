@@ -11,11 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { REFUSALS_SHOWN = 32 }; /* lines about refused connections */
+enum { REFUSALS_SHOWN = 32 }; /* number of refused connections reported */
 
 /* Seconds for a handshake while there are no free slots. A rank sends its hello with its
- * connection, so it is there when the connection is, from however far; the proof takes the way
- * there and back. */
+ * connection, so it arrives with the connection at any distance; the proof takes a round trip. */
 #define SHORT_HELLO_SECONDS 0.25
 #define SHORT_PROOF_SECONDS 1.0
 
@@ -32,7 +31,7 @@ void ss_handshake_close_slot(struct ss_handshake *handshake, struct ss_slot *slo
     handshake->full = 0;
 }
 
-/* One line, of the first ones: a scanner that comes again and again must not fill the disk. */
+/* Log the first refusals only: repeated scans must not fill the disk. */
 static void report(struct ss_handshake *handshake, const struct ss_slot *slot, const char *reason)
 {
     if (handshake->refused < REFUSALS_SHOWN)
@@ -49,7 +48,7 @@ static void refuse(struct ss_handshake *handshake, struct ss_slot *slot, const c
     ss_handshake_close_slot(handshake, slot);
 }
 
-/* The same with an answer; a few hundred bytes always fit into a fresh socket's buffer. */
+/* Refuse with an answer; a few hundred bytes always fit into a fresh socket's buffer. */
 static void answer_and_refuse(struct ss_handshake *handshake, struct ss_slot *slot,
                               enum ss_tcp_code code, const char *reason)
 {
@@ -63,33 +62,34 @@ static void answer_and_refuse(struct ss_handshake *handshake, struct ss_slot *sl
     refuse(handshake, slot, reason);
 }
 
-/* What a peer that has proved itself got wrong; 1 if it got nothing wrong. */
+/* Check an authenticated peer's hello: 1 if it is acceptable, else 0 and the reason. */
 static int acceptable(const struct ss_handshake *handshake, const struct ss_slot *slot,
-                      char *reason, size_t room)
+                      char *reason, size_t capacity)
 {
     const struct ss_tcp_hello *hello = &slot->hello;
     int size = handshake->env->size;
     if (strcmp(hello->version, slot->challenge.version) != 0)
-        snprintf(reason, room,
+        snprintf(reason, capacity,
                  "rank %d on %s is starstep %s, rank 0 on %s is %s; start the same program",
                  hello->rank, hello->host, hello->version, slot->challenge.host,
                  slot->challenge.version);
     else if (hello->size != size)
-        snprintf(reason, room,
-                 "rank %d on %s was told of %d ranks, rank 0 of %d; give all the same WORLD_SIZE",
+        snprintf(reason, capacity,
+                 "rank %d on %s expects %d ranks, rank 0 expects %d; set the same WORLD_SIZE on "
+                 "all ranks",
                  hello->rank, hello->host, hello->size, size);
     else if (hello->rank < 1 || hello->rank >= size)
-        snprintf(reason, room,
-                 "rank %d on %s has no place in a world of %d ranks besides rank 0; give each "
+        snprintf(reason, capacity,
+                 "rank %d on %s is invalid in a world of %d ranks with rank 0 running; give each "
                  "process its own RANK from 0 to %d",
                  hello->rank, hello->host, size, size - 1);
     else if (handshake->of_rank[hello->rank])
-        snprintf(reason, room,
-                 "a second rank %d came, from %s; the first is on %s; give each process its own "
-                 "RANK",
+        snprintf(reason, capacity,
+                 "a second rank %d connected, from %s; the first is on %s; give each process its "
+                 "own RANK",
                  hello->rank, hello->host, handshake->of_rank[hello->rank]->hello.host);
     else if (hello->node < 0 || hello->node >= size)
-        snprintf(reason, room, "rank %d on %s has node number %d of %d ranks", hello->rank,
+        snprintf(reason, capacity, "rank %d on %s has node number %d of %d ranks", hello->rank,
                  hello->host, hello->node, size);
     else
         return 1;
@@ -109,7 +109,7 @@ static void admit(struct ss_handshake *handshake, struct ss_slot *slot)
     ss_tcp_answer_fill(&answer, SS_TCP_ACCEPTED);
     ss_tcp_root_proof(handshake->key, &slot->hello, &slot->challenge, &answer, answer.bytes);
     if (ss_tcp_send_some(slot->fd, &part, 1) != (ssize_t)sizeof answer) {
-        refuse(handshake, slot, "it ended in the middle of the handshake");
+        refuse(handshake, slot, "it closed the connection during the handshake");
         return;
     }
     slot->state = SS_SLOT_IN;
@@ -124,50 +124,51 @@ static enum ss_status hello_came(struct ss_handshake *handshake, struct ss_slot 
     slot->state = SS_SLOT_PROOF;
     slot->have = 0;
     if (ss_tcp_send_some(slot->fd, &part, 1) != (ssize_t)sizeof slot->challenge)
-        refuse(handshake, slot, "it ended in the middle of the handshake");
+        refuse(handshake, slot, "it closed the connection during the handshake");
     return SS_OK;
 }
 
 static void proof_came(struct ss_handshake *handshake, struct ss_slot *slot)
 {
     unsigned char proof[SS_SHA256_BYTES];
-    /* The proof is of the bytes as they came; names get their ends after it. */
+    /* The proof covers the bytes as received; strings are terminated only after it. */
     ss_tcp_rank_proof(handshake->key, &slot->hello, &slot->challenge, proof);
     if (ss_digest_equal(proof, slot->proof))
         admit(handshake, slot);
     else
         answer_and_refuse(handshake, slot, SS_TCP_UNPROVED,
-                          "its secret is another one; give all ranks of one run the same "
-                          "STARSTEP_SECRET");
+                          "its secret differs; set the same STARSTEP_SECRET on all ranks of "
+                          "a run");
 }
 
-/* The part of a hello that has come: 0 if it cannot become one, and then the slot is free. */
+/* Check the received part of a hello: 0 if it is invalid; the slot is then free. */
 static int hello_so_far(struct ss_handshake *handshake, struct ss_slot *slot)
 {
     const struct ss_tcp_hello *hello = &slot->hello;
     size_t n = slot->have < sizeof hello->magic ? slot->have : sizeof hello->magic;
     char reason[SS_TCP_REASON];
     if (memcmp(hello->magic, SS_TCP_MAGIC, n) != 0) {
-        refuse(handshake, slot, "it is no rank: what it sent is not starstep's");
+        refuse(handshake, slot, "it is not a rank: it sent no starstep hello");
         return 0;
     }
     if (slot->have < offsetof(struct ss_tcp_hello, rank) ||
         (hello->protocol == SS_TCP_PROTOCOL && hello->bytes == sizeof *hello))
         return 1;
     snprintf(reason, sizeof reason,
-             "it speaks protocol %u, rank 0 speaks %d; start the same program on all ranks of one "
-             "kind of processor",
+             "its protocol is %u, rank 0's is %d; start the same program on all ranks, with "
+             "processors of the same byte order",
              hello->protocol, SS_TCP_PROTOCOL);
     answer_and_refuse(handshake, slot, SS_TCP_UNPROVED, reason);
     return 0;
 }
 
-/* A rank that is in has nothing to say before rank 0 says that all are here. */
+/* An accepted rank became readable. It sends nothing before rank 0's start frame, so it has
+ * ended. */
 static enum ss_status rank_stirred(const struct ss_slot *slot)
 {
     return ss_fail(SS_ERR_COMM,
-                   "start-up: rank %d (%s) ended before all ranks were here; its own message says "
-                   "why; ending all ranks",
+                   "start-up: rank %d (%s) exited before all ranks had joined; see its own message "
+                   "for the reason; ending all ranks",
                    slot->hello.rank, slot->hello.host);
 }
 
@@ -181,8 +182,8 @@ enum ss_status ss_handshake_readable(struct ss_handshake *handshake, struct ss_s
     if (n < 0) {
         refuse(handshake, slot,
                slot->state == SS_SLOT_HELLO && slot->have == 0
-                   ? "it closed without a word"
-                   : "it ended in the middle of the handshake");
+                   ? "it closed the connection without sending data"
+                   : "it closed the connection during the handshake");
         return SS_OK;
     }
     slot->have += (size_t)n;

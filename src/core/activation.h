@@ -1,8 +1,10 @@
-/* Activation functions and dropout. What they compute: kernels/activation.h; as layers: layers/activation.c. */
+/* Activation functions and dropout modes. The math is in kernels/activation.h, the layers in
+ * layers/activation.c. */
 #ifndef SS_CORE_ACTIVATION_H
 #define SS_CORE_ACTIVATION_H
 
-/* PyTorch's functions of these names. LEAKY_RELU has a slope below 0, the others no parameter. */
+/* PyTorch's functions of the same names. LEAKY_RELU has a parameter, the slope for negative
+ * inputs. */
 enum ss_activation {
     SS_ACT_NONE,
     SS_ACT_RELU,
@@ -18,19 +20,20 @@ enum ss_activation {
     SS_ACT_COUNT
 };
 
-/* None and ReLU: a comparison is all they need. */
+/* None and ReLU: the gradient needs only a comparison. */
 static inline int ss_act_compares(enum ss_activation act)
 {
     return act == SS_ACT_NONE || act == SS_ACT_RELU;
 }
-/* f(0) is 0, so that padding channels stay zero by themselves. */
+/* f(0) = 0: padding channels stay zero without a mask. */
 static inline int ss_act_keeps_zero(enum ss_activation act)
 {
     return act != SS_ACT_SIGMOID && act != SS_ACT_HARDSIGMOID;
 }
 
-/* What has one draw of dropout: each element, or in stochastic depth (Huang et al. 2016; torchvision's
- * StochasticDepth, modes "row" and "batch") a sample, or the whole batch. */
+/* Granularity of the random draws of dropout: one per element, per sample, or per batch. The last
+ * two are stochastic depth (Huang et al. 2016; torchvision's StochasticDepth, modes "row" and
+ * "batch"). */
 enum ss_drop { SS_DROP_ELEMENT, SS_DROP_SAMPLE, SS_DROP_BATCH };
 
 #endif

@@ -8,8 +8,8 @@ void *ss_aligned_alloc(size_t bytes)
 {
     const size_t huge = (size_t)2 << 20;
     void *p;
-    /* Tensors and Winograd's scratch are read with strides of many pages: 4 KiB pages thrash the
-     * TLB there. */
+    /* Huge pages: tensors and Winograd scratch are read with strides of many pages, and 4 KiB
+     * pages thrash the TLB. */
     if (posix_memalign(&p, bytes >= 2 * huge ? huge : 64, bytes ? bytes : 64))
         return NULL;
 #ifdef MADV_HUGEPAGE

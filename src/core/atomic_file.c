@@ -12,8 +12,8 @@
 struct ss_atomic_file {
     FILE *stream;
     char *path, *temp;
-    off_t waited, begun;   /* what ss_atomic_push has waited for, and begun */
-    enum ss_status status; /* of the first write that failed */
+    off_t waited, begun;   /* ss_atomic_push: ends of data written back, and being written */
+    enum ss_status status; /* of the first failed write */
 };
 
 static void release(struct ss_atomic_file *f)
@@ -28,19 +28,19 @@ enum ss_status ss_atomic_open(const char *path, struct ss_atomic_file **out)
     struct ss_atomic_file *f = calloc(1, sizeof *f);
     if (!f)
         return ss_fail_memory("a file being written", sizeof *f);
-    size_t room = strlen(path) + 32;
+    size_t capacity = strlen(path) + 32;
     f->path = strdup(path);
-    f->temp = malloc(room);
+    f->temp = malloc(capacity);
     if (!f->path || !f->temp) {
         release(f);
-        return ss_fail_memory("a file name", room);
+        return ss_fail_memory("a file name", capacity);
     }
-    snprintf(f->temp, room, "%s.tmp.%ld", path, (long)getpid());
+    snprintf(f->temp, capacity, "%s.tmp.%ld", path, (long)getpid());
 
     int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
     int fd = open(f->temp, flags, 0666);
     if (fd < 0 && errno == EEXIST) {
-        /* Left by a killed run that had the same process number. */
+        /* Left by a killed run with the same process ID. */
         unlink(f->temp);
         fd = open(f->temp, flags, 0666);
     }
@@ -97,7 +97,8 @@ enum ss_status ss_atomic_push(struct ss_atomic_file *f)
     const off_t end = ftello(f->stream);
     if (end < 0)
         return SS_OK;
-    /* Only a matter of time: what fails here, or is not known to the file system, fsync does. */
+    /* Best effort: if this fails or the file system does not support it, fsync does the work at
+     * commit. */
     if (f->begun > f->waited)
         (void)sync_file_range(fd, f->waited, f->begun - f->waited,
                               SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
@@ -115,7 +116,8 @@ enum ss_status ss_atomic_sync_folder(const char *folder)
     if (fd < 0)
         return ss_fail(SS_ERR_IO, "%s: cannot open the folder: %s", folder, strerror(errno));
     int rc = fsync(fd);
-    /* Some network file systems have no fsync for folders; their rename is durable by itself. */
+    /* Some network file systems do not support fsync on folders; there a rename is durable
+     * without it. */
     if (rc != 0 && (errno == EINVAL || errno == ENOTSUP || errno == EROFS))
         rc = 0;
     enum ss_status status = SS_OK;
@@ -125,7 +127,7 @@ enum ss_status ss_atomic_sync_folder(const char *folder)
     return status;
 }
 
-/* path is cut at its last '/'; the caller owns it and needs it no more. */
+/* Truncates path at its last '/': path must be writable and must not be used afterwards. */
 static const char *folder_of(char *path)
 {
     char *slash = strrchr(path, '/');
@@ -161,7 +163,7 @@ enum ss_status ss_atomic_save(const char *path, const void *bytes, size_t n)
 {
     struct ss_atomic_file *f;
     SS_TRY(ss_atomic_open(path, &f));
-    (void)ss_atomic_write(f, bytes, n); /* the commit has its error */
+    (void)ss_atomic_write(f, bytes, n); /* commit returns its error */
     return ss_atomic_commit(f);
 }
 

@@ -1,8 +1,8 @@
-/* Files that appear whole or not at all.
+/* Atomic file writes: a file appears complete or not at all.
  *
- * The content goes to "PATH.tmp.PID" beside PATH; commit makes it durable (fsync of the file,
- * rename, fsync of the folder). Until then an older PATH stays as it is, also when the process is
- * killed: then only the temporary file is left, and it is never read. */
+ * The content is written to "PATH.tmp.PID" next to PATH. Commit makes it durable (fsync of the
+ * file, rename, fsync of the folder). Until then an existing PATH is unchanged. If the process is
+ * killed, only the temporary file remains, and it is never read. */
 #ifndef SS_CORE_ATOMIC_FILE_H
 #define SS_CORE_ATOMIC_FILE_H
 
@@ -13,32 +13,34 @@
 
 struct ss_atomic_file;
 
-/* Begin writing PATH. Errors: SS_ERR_IO (names the temporary file and the reason), SS_ERR_MEMORY.
- * The caller ends it with exactly one of commit and abort. */
+/* Begin writing PATH. The caller ends the write with exactly one of commit and abort. Errors:
+ * SS_ERR_IO (the message names the temporary file and the reason), SS_ERR_MEMORY. */
 enum ss_status ss_atomic_open(const char *path, struct ss_atomic_file **out);
 
-/* Append n bytes. After an error (reported once: disk full, quota, file size limit) every further
- * write and the commit return the same status silently, so a caller may check only the commit. */
+/* Append n bytes. The first error (disk full, quota, file size limit) is reported once. Every
+ * later write and the commit return the same status without a message, so a caller may check only
+ * the commit. */
 enum ss_status ss_atomic_write(struct ss_atomic_file *f, const void *bytes, size_t n);
-/* The same of text, at most 1023 bytes at a time. */
+/* Append formatted text, at most 1023 bytes per call. */
 void ss_atomic_print(struct ss_atomic_file *f, const char *format, ...) SS_PRINTF(2, 3);
 
-/* For large files, from time to time: begin to bring to the disk what was appended, and wait for
- * what the call before had begun, so that little is left for the commit. Errors as of a write. */
+/* Start write-back of the appended data, and wait for the write-back started by the previous
+ * call. Call it from time to time while writing a large file, so that the commit has little left
+ * to sync. Errors: as ss_atomic_write. */
 enum ss_status ss_atomic_push(struct ss_atomic_file *f);
 
-/* Make the file durable under its name. Frees f in every case; on an error the temporary file is
- * gone and PATH is the older file (or, if only the last fsync of the folder failed, the new one),
- * whole in both cases. */
+/* Make the file durable under its name. Frees f in every case. On an error the temporary file is
+ * removed and PATH is the older file (or the new one, if only the final fsync of the folder
+ * failed), complete in both cases. */
 enum ss_status ss_atomic_commit(struct ss_atomic_file *f);
 
-/* All of a file at once. Errors: as of open and commit. */
+/* Write a whole file: open, write and commit. Errors: as ss_atomic_open and ss_atomic_commit. */
 enum ss_status ss_atomic_save(const char *path, const void *bytes, size_t n);
 
-/* Give up: remove the temporary file, free f. NULL is fine, so that it fits a cleanup label. */
+/* Abort the write: remove the temporary file and free f. f may be NULL. */
 void ss_atomic_abort(struct ss_atomic_file *f);
 
-/* Make the names inside a folder durable (after a rename). Errors: SS_ERR_IO. */
+/* Make renames inside a folder durable (fsync of the folder). Errors: SS_ERR_IO. */
 enum ss_status ss_atomic_sync_folder(const char *folder);
 
 #endif

@@ -1,4 +1,4 @@
-/* Time on a clock that only goes forward (CLOCK_MONOTONIC). */
+/* Monotonic time (CLOCK_MONOTONIC). */
 #ifndef SS_CORE_CLOCK_H
 #define SS_CORE_CLOCK_H
 

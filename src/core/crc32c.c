@@ -1,17 +1,17 @@
-/* crc32c.c: eight bytes at a time by tables (contract in crc32c.h). */
+/* crc32c.c: table-driven CRC-32C, eight bytes at a time (contract in crc32c.h). */
 #include "core/crc32c.h"
 
 #include <pthread.h>
 
 enum { SLICES = 8 };
 
-/* table[k][b]: what byte b leaves in the register when k zero bytes follow it. */
+/* table[k][b]: register after byte b followed by k zero bytes. */
 static uint32_t table[SLICES][256];
 static pthread_once_t table_once = PTHREAD_ONCE_INIT;
 
 static void fill_table(void)
 {
-    const uint32_t polynomial = 0x82f63b78; /* 0x1edc6f41, lowest bit first */
+    const uint32_t polynomial = 0x82f63b78; /* 0x1edc6f41, bit-reversed */
     for (uint32_t b = 0; b < 256; b++) {
         uint32_t crc = b;
         for (int bit = 0; bit < 8; bit++)

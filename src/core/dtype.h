@@ -1,5 +1,5 @@
-/* Number formats of activations and of the weights that compute; parameters' masters, their
- * gradients and all statistics are fp32 always. */
+/* Number formats of activations and compute weights. Master weights, their gradients and all
+ * statistics are always fp32. */
 #ifndef SS_CORE_DTYPE_H
 #define SS_CORE_DTYPE_H
 

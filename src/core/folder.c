@@ -8,12 +8,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH_ROOM = 4096 };
+enum { PATH_CAPACITY = 4096 };
 
-enum ss_status ss_folder_join(char *out, size_t room, const char *dir, const char *name)
+enum ss_status ss_folder_join(char *out, size_t capacity, const char *dir, const char *name)
 {
-    int n = snprintf(out, room, "%s/%s", dir, name);
-    if (n < 0 || (size_t)n >= room)
+    int n = snprintf(out, capacity, "%s/%s", dir, name);
+    if (n < 0 || (size_t)n >= capacity)
         return ss_fail(SS_ERR_INVALID, "%.80s...: the folder's name is too long (%zu bytes)", dir,
                        strlen(dir));
     return SS_OK;
@@ -21,22 +21,22 @@ enum ss_status ss_folder_join(char *out, size_t room, const char *dir, const cha
 
 int ss_folder_has(const char *dir, const char *name)
 {
-    char path[PATH_ROOM];
+    char path[PATH_CAPACITY];
     int n = snprintf(path, sizeof path, "%s/%s", dir, name);
     return n > 0 && (size_t)n < sizeof path && access(path, F_OK) == 0;
 }
 
-int ss_folder_beside(char *out, size_t room, const char *path, const char *name)
+int ss_folder_beside(char *out, size_t capacity, const char *path, const char *name)
 {
     const char *slash = strrchr(path, '/');
     const int folder = slash ? (int)(slash + 1 - path) : 0;
-    const int n = snprintf(out, room, "%.*s%s", folder, path, name);
-    return n > 0 && (size_t)n < room && access(out, F_OK) == 0;
+    const int n = snprintf(out, capacity, "%.*s%s", folder, path, name);
+    return n > 0 && (size_t)n < capacity && access(out, F_OK) == 0;
 }
 
 enum ss_status ss_folder_make(const char *path)
 {
-    char part[PATH_ROOM];
+    char part[PATH_CAPACITY];
     size_t len = strlen(path);
     if (len == 0)
         return ss_fail(SS_ERR_INVALID, "the folder's name is empty");
@@ -67,7 +67,7 @@ static int remove_entry(const char *path, const struct stat *st, int kind, struc
     (void)st;
     (void)kind;
     (void)where;
-    (void)remove(path); /* and go on */
+    (void)remove(path); /* errors are ignored; the walk continues */
     return 0;
 }
 

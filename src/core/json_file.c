@@ -25,7 +25,7 @@ enum ss_status ss_json_load(const char *option, const char *path, const char *wh
     enum ss_status status =
         !text       ? ss_fail_memory(what, most + 1)
         : ferror(f) ? ss_fail(SS_ERR_IO, "%s %s: cannot read: %s", option, path, strerror(errno))
-        : n > most  ? ss_fail(SS_ERR_FORMAT, "%s %s: has more than %zu bytes: this is no %s", option,
+        : n > most  ? ss_fail(SS_ERR_FORMAT, "%s %s: has more than %zu bytes; not a %s", option,
                               path, most, what)
                     : parse(path, text, n, out);
     fclose(f);

@@ -1,4 +1,4 @@
-/* JSON files that people write or bring: nothing in them is trusted. */
+/* Load JSON files that come from users; their content is not trusted. */
 #ifndef SS_CORE_JSON_FILE_H
 #define SS_CORE_JSON_FILE_H
 
@@ -7,8 +7,9 @@
 #include <jansson.h>
 #include <stddef.h>
 
-/* Read a file of at most `most` bytes, in which no key stands twice. option and what are for messages:
- * "--recipe" and "recipe". Errors: SS_ERR_IO, SS_ERR_FORMAT, SS_ERR_MEMORY. The caller drops *out. */
+/* Load a JSON file of at most `most` bytes; duplicate keys are rejected. option and what are used
+ * in messages, for example "--recipe" and "recipe". The caller releases *out with json_decref.
+ * Errors: SS_ERR_IO, SS_ERR_FORMAT, SS_ERR_MEMORY. */
 enum ss_status ss_json_load(const char *option, const char *path, const char *what, size_t most,
                             json_t **out);
 

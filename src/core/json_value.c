@@ -7,18 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A double keeps 15 decimal digits (DBL_DIG), so that 0.1 is written as 0.1. */
+/* A double holds 15 decimal digits (DBL_DIG), so 0.1 is written as 0.1. */
 static const size_t format = JSON_INDENT(1) | JSON_REAL_PRECISION(15);
 
 json_t *ss_json_text(const char *s)
 {
     if (ss_utf8_is(s))
         return json_string(s);
-    const size_t room = strlen(s) + 1;
-    char *text = malloc(room);
+    const size_t capacity = strlen(s) + 1;
+    char *text = malloc(capacity);
     if (!text)
         return NULL;
-    ss_utf8_copy(text, room, s);
+    ss_utf8_copy(text, capacity, s);
     json_t *value = json_string(text);
     free(text);
     return value;

@@ -10,14 +10,14 @@
 
 enum { MESSAGE_BYTES = 2048 };
 
-/* Held for copies in memory alone: no thread that waits for a reader of the output keeps others
- * from their messages. */
+/* Held only while copying in memory: a thread that blocks on a slow reader of the output does not
+ * block other threads' messages. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int log_rank, log_world = 1, log_quiet;
 static char last_error[MESSAGE_BYTES];
 static _Thread_local char *captured; /* NULL: errors are printed */
-static _Thread_local size_t captured_room;
-static _Thread_local int patience_ms = -1; /* for ever */
+static _Thread_local size_t captured_capacity;
+static _Thread_local int patience_ms = -1; /* infinite */
 
 static int takes_more(int fd, int ms)
 {
@@ -25,7 +25,7 @@ static int takes_more(int fd, int ms)
     return poll(&out, 1, ms) != 0;
 }
 
-/* What was printed before comes before, unless that would have to wait. */
+/* Preserves the order of stdout and stderr, unless that would block. */
 static void flush_stdout(void)
 {
     if (ftrylockfile(stdout))
@@ -35,7 +35,7 @@ static void flush_stdout(void)
     funlockfile(stdout);
 }
 
-/* One write() per message, so that lines of several ranks and threads do not mix inside a line. */
+/* One write() per message, so that lines of several ranks and threads do not interleave. */
 static void write_line(const char *line, size_t len)
 {
     flush_stdout();
@@ -70,7 +70,7 @@ enum ss_status ss_fail(enum ss_status status, const char *fmt, ...)
     va_list ap;
     va_start(ap, fmt);
     if (captured) {
-        vsnprintf(captured, captured_room, fmt, ap);
+        vsnprintf(captured, captured_capacity, fmt, ap);
     } else {
         char text[MESSAGE_BYTES];
         vsnprintf(text, sizeof text, fmt, ap);
@@ -125,11 +125,11 @@ const char *ss_log_last_error(void)
     return copy;
 }
 
-void ss_log_capture(char *text, size_t room)
+void ss_log_capture(char *text, size_t capacity)
 {
     captured = text;
-    captured_room = room;
-    if (text && room)
+    captured_capacity = capacity;
+    if (text && capacity)
         text[0] = '\0';
 }
 

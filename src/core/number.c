@@ -3,17 +3,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const char *ss_number_text(double v, char text[SS_NUMBER_ROOM])
+const char *ss_number_text(double v, char text[SS_NUMBER_CAPACITY])
 {
-    snprintf(text, SS_NUMBER_ROOM, "%.15g", v);
+    snprintf(text, SS_NUMBER_CAPACITY, "%.15g", v);
     if (strtod(text, NULL) != v)
-        snprintf(text, SS_NUMBER_ROOM, "%.17g", v);
+        snprintf(text, SS_NUMBER_CAPACITY, "%.17g", v);
     return text;
 }
 
 double ss_number_of_float(float v)
 {
-    char text[SS_NUMBER_ROOM];
+    char text[SS_NUMBER_CAPACITY];
     int digits = 1;
     do
         snprintf(text, sizeof text, "%.*g", digits, (double)v);

@@ -2,13 +2,13 @@
 #ifndef SS_CORE_NUMBER_H
 #define SS_CORE_NUMBER_H
 
-enum { SS_NUMBER_ROOM = 32 };
+enum { SS_NUMBER_CAPACITY = 32 };
 
-/* As people write it: in 15 digits, or in 17 where reading these makes another number. Returns
- * text. */
-const char *ss_number_text(double v, char text[SS_NUMBER_ROOM]);
+/* Format v with 15 digits, or with 17 if 15 do not read back as v. Returns text. */
+const char *ss_number_text(double v, char text[SS_NUMBER_CAPACITY]);
 
-/* The double of the fewest decimal digits that is this float: 0.485, not 0.485000014. */
+/* Return the double with the fewest decimal digits that rounds to this float: 0.485, not
+ * 0.485000014. */
 double ss_number_of_float(float v);
 
 #endif

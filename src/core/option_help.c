@@ -1,5 +1,4 @@
-/* option_help.c: help texts from option tables, and command lines that may ask for them (interface in
- * options.h). */
+/* option_help.c: prints help texts from option tables; handles --help (interface in options.h). */
 #include "core/options.h"
 
 #include <string.h>
@@ -14,12 +13,12 @@ static const char *heading(const struct ss_option_row *r)
     return h && h->text ? h->text : "Options";
 }
 
-/* As --help prints it, or NULL. */
-static const char *default_of(const struct ss_option_row *r, char *text, size_t room)
+/* Returns the default as --help prints it, or NULL. */
+static const char *default_of(const struct ss_option_row *r, char *text, size_t capacity)
 {
     const struct ss_option *o = r->option;
     const char *described =
-        r->set->describe_default ? r->set->describe_default(o, text, room) : NULL;
+        r->set->describe_default ? r->set->describe_default(o, text, capacity) : NULL;
     if (described || o->default_)
         return described ? described : *o->default_ ? o->default_ : NULL;
     if (o->type == SS_OPT_FLAG ||
@@ -29,7 +28,8 @@ static const char *default_of(const struct ss_option_row *r, char *text, size_t 
     return ss_option_text(o, r->set->values, text);
 }
 
-/* Append the words of `text` at column `at`; new lines begin at `indent`. Returns the column behind. */
+/* Appends the words of `text` at column `at`; new lines start at column `indent`. Returns the
+ * column after the last word. */
 static int print_wrapped(FILE *out, int indent, int at, const char *text)
 {
     while (*text) {
@@ -47,7 +47,7 @@ static int print_wrapped(FILE *out, int indent, int at, const char *text)
 
 static void print_row(FILE *out, const struct ss_option_row *r, int aliases)
 {
-    char argument[SS_OPTION_ARGUMENT_ROOM], text[SS_OPTION_ARGUMENT_ROOM], more[256];
+    char argument[SS_OPTION_ARGUMENT_CAPACITY], text[SS_OPTION_ARGUMENT_CAPACITY], more[256];
     const struct ss_option *o = r->option;
     const char *arg = ss_option_argument(o, argument), *shown = default_of(r, text, sizeof text);
     const int n = fprintf(out, "  %s%s%s", o->name, arg ? " " : "", arg ? arg : "");
@@ -77,7 +77,7 @@ static void print_list(FILE *out, const struct ss_option_set *set,
     fputc('\n', out);
 }
 
-/* A set in which nothing is common is shown whole. */
+/* A set without common options is printed completely. */
 static int has_common(const struct ss_option_set *set)
 {
     for (const struct ss_option *o = set->rows; o->name; o++)
@@ -109,10 +109,11 @@ static void print_rows(FILE *out, const struct ss_option_set *sets, const char *
                 all);
 }
 
-/* name, argument, heading, default, aliases, lists and help, separated by tabs; "-": none. */
+/* Prints name, argument, heading, default, aliases, lists and help, separated by tabs; "-" if
+ * empty. */
 static void print_table(FILE *out, const struct ss_option_set *sets)
 {
-    char argument[SS_OPTION_ARGUMENT_ROOM], text[SS_OPTION_ARGUMENT_ROOM];
+    char argument[SS_OPTION_ARGUMENT_CAPACITY], text[SS_OPTION_ARGUMENT_CAPACITY];
     struct ss_option_row r = {.set = sets};
     while (ss_option_next(&r)) {
         const struct ss_option *o = r.option;

@@ -40,7 +40,7 @@ int ss_option_next(struct ss_option_row *r)
     return 0;
 }
 
-/* Are they equal? "_" in the given name stands for "-". */
+/* Compares an option name with a known name; "_" in the given name matches "-". */
 static int is_called(const char *given, const char *name, size_t length)
 {
     for (size_t i = 0; i < length; i++)
@@ -62,7 +62,7 @@ static int has_alias(const struct ss_option *o, const char *given)
     return 0;
 }
 
-/* An option's own name counts before other options' aliases. */
+/* An option's own name takes precedence over other options' aliases. */
 static struct ss_option_row find_row(const struct ss_option_set *sets, const char *name)
 {
     struct ss_option_row r = {.set = sets};
@@ -109,14 +109,14 @@ void ss_options_default(const struct ss_option *rows, void *values)
 }
 
 const char *ss_option_text(const struct ss_option *o, const void *values,
-                           char text[SS_OPTION_TEXT_ROOM])
+                           char text[SS_OPTION_TEXT_CAPACITY])
 {
     const void *at = (const char *)values + o->offset;
     switch (o->type) {
     case SS_OPT_FLAG:
         return *(const int *)at ? "1" : "0";
     case SS_OPT_INT:
-        snprintf(text, SS_OPTION_TEXT_ROOM, "%ld", *(const long *)at);
+        snprintf(text, SS_OPTION_TEXT_CAPACITY, "%ld", *(const long *)at);
         return text;
     case SS_OPT_FLOAT:
         return ss_number_text(*(const double *)at, text);
@@ -136,7 +136,7 @@ const char *ss_option_text(const struct ss_option *o, const void *values,
 const char *ss_option_nearest(const struct ss_option_set *sets, const char *name)
 {
     const char *nearest = NULL;
-    size_t best = 4; /* farther away it is not a typing mistake */
+    size_t best = 4; /* larger distances are not typing mistakes */
     struct ss_option_row r = {.set = sets};
     while (ss_option_next(&r)) {
         size_t d = ss_edit_distance(name, r.option->name);
@@ -157,7 +157,7 @@ static const char *find_elsewhere(const struct ss_option_set *sets, const char *
     return NULL;
 }
 
-/* Of another command that shares the table. */
+/* The option belongs to another command that shares the table. */
 static int is_others(const struct ss_option_set *sets, const char *name)
 {
     for (; sets->rows; sets++)
@@ -184,7 +184,7 @@ static enum ss_status unknown_option(const struct ss_option_set *sets, const cha
                    command);
 }
 
-/* Another spelling of an earlier word. */
+/* w is an alternative spelling of an earlier word. */
 static int is_spelling(const struct ss_word *words, const struct ss_word *w)
 {
     for (; words < w; words++)
@@ -193,36 +193,36 @@ static int is_spelling(const struct ss_word *words, const struct ss_word *w)
     return 0;
 }
 
-/* "auto, cpu or cuda", or "auto|cpu|cuda". */
+/* Lists the words: "auto, cpu or cuda", or "auto|cpu|cuda". */
 static void list_words(const struct ss_word *words, const char *between, const char *last,
-                       char *text, size_t room)
+                       char *text, size_t capacity)
 {
     const struct ss_word *end = words;
     for (const struct ss_word *w = words; w->text; w++)
         if (!is_spelling(words, w))
             end = w;
     size_t n = 0;
-    for (const struct ss_word *w = words; w->text && n < room; w++)
+    for (const struct ss_word *w = words; w->text && n < capacity; w++)
         if (!is_spelling(words, w))
-            n += (size_t)snprintf(text + n, room - n, "%s%s",
+            n += (size_t)snprintf(text + n, capacity - n, "%s%s",
                                   w == words ? ""
                                   : w == end ? last
                                              : between,
                                   w->text);
 }
 
-const char *ss_option_argument(const struct ss_option *o, char text[SS_OPTION_ARGUMENT_ROOM])
+const char *ss_option_argument(const struct ss_option *o, char text[SS_OPTION_ARGUMENT_CAPACITY])
 {
     if (!o->words)
         return o->arg;
-    list_words(o->words, "|", "|", text, SS_OPTION_ARGUMENT_ROOM);
+    list_words(o->words, "|", "|", text, SS_OPTION_ARGUMENT_CAPACITY);
     return text;
 }
 
 static enum ss_status set_word(const struct ss_option *o, const char *command, const char *text,
                                int *out)
 {
-    char known[SS_OPTION_ARGUMENT_ROOM], advice[64] = "";
+    char known[SS_OPTION_ARGUMENT_CAPACITY], advice[64] = "";
     for (const struct ss_word *w = o->words; w->text; w++) {
         if (!strcmp(w->text, text)) {
             *out = w->value;
@@ -259,7 +259,7 @@ static enum ss_status set_number_text(const struct ss_option *o, const char *com
     if (!*text || *end)
         return ss_fail(SS_ERR_INVALID, "%s: %s: \"%s\" is not a number", command, o->name, text);
     if (!isfinite(v) || v < o->min || v > o->max) {
-        char most[32]; /* in as few digits as are shown, a value that ends just below 1 is 1 */
+        char most[32]; /* %g rounds a maximum just below 1 to 1 */
         snprintf(most, sizeof most, "%g", o->max);
         return ss_fail(SS_ERR_INVALID, "%s: %s: %s is out of range; give %g to %s%s", command,
                        o->name, text, o->min, strtod(most, NULL) > o->max ? "below " : "", most);
@@ -316,29 +316,30 @@ enum ss_status ss_option_set(const struct ss_option *o, void *values, const char
     return SS_OK;
 }
 
-/* "--name=value", "--name", "-x", "-xvalue", "-x=value": split into name and value; value NULL: none. */
-static int split_argument(const char *arg, char *name, size_t room, const char **value)
+/* Splits "--name=value", "--name", "-x", "-xvalue" or "-x=value" into name and value (NULL: no
+ * value). */
+static int split_argument(const char *arg, char *name, size_t capacity, const char **value)
 {
     const int is_long = !strncmp(arg, "--", 2);
     if (arg[0] != '-' || !arg[1] || (is_long && !arg[2]))
         return 0;
     const size_t length = is_long ? strcspn(arg, "=") : 2;
-    snprintf(name, room, "%.*s", (int)length, arg);
+    snprintf(name, capacity, "%.*s", (int)length, arg);
     *value = arg[length] ? arg + length + (arg[length] == '=') : NULL;
     return 1;
 }
 
-/* Numbers and words do not begin so; a text may. */
+/* Numbers and words do not start with "--"; a text may. */
 static int lacks_value(const struct ss_option *o, const char *next)
 {
     return !next || (o->type != SS_OPT_TEXT && !strncmp(next, "--", 2));
 }
 
-/* argv[*i], and its value if that stands behind it. */
+/* Parses argv[*i], and its value if that is the next argument. */
 static enum ss_status parse_one(const struct ss_option_set *sets, int argc, char **argv, int *i)
 {
     const char *command = argv[0], *arg = argv[*i], *value;
-    char name[64], shown[SS_OPTION_ARGUMENT_ROOM];
+    char name[64], shown[SS_OPTION_ARGUMENT_CAPACITY];
     struct ss_option_row r = {0};
     const int is_option = split_argument(arg, name, sizeof name, &value);
     if (is_option)
@@ -351,7 +352,7 @@ static enum ss_status parse_one(const struct ss_option_set *sets, int argc, char
     if (r.option->former && is_called(name, r.option->former, strlen(r.option->former)))
         ss_note("%s: %s is now %s; the old name will be removed in a later version", command, name,
                 r.option->name);
-    struct ss_option given = *r.option; /* messages name it as the user does */
+    struct ss_option given = *r.option; /* messages use the name that the user gave */
     given.name = name;
     if (given.type == SS_OPT_FLAG && !value)
         value = "true";

@@ -1,6 +1,6 @@
-/* Command line options from tables: an option's names, type, range, default and help text. A table
- * describes the fields of a struct; each row is made by one of the macros below, which check the
- * field's type. options.c parses, option_help.c prints. */
+/* Command-line options from tables: an option's names, type, range, default and help text. A
+ * table describes the fields of a struct. Each row is made by one of the macros below, which
+ * check the field's type. options.c parses, option_help.c prints. */
 #ifndef SS_CORE_OPTIONS_H
 #define SS_CORE_OPTIONS_H
 
@@ -19,7 +19,7 @@ enum ss_option_type {
     SS_OPT_SIZE,  /* struct ss_size: "N" or "HxW", both in [min, max] */
 };
 
-/* A word whose value an earlier one has is another spelling of it: accepted, not listed. */
+/* A word with the same value as an earlier one is an alternative spelling: accepted, not listed. */
 struct ss_word {
     const char *text; /* NULL ends a list */
     int value;
@@ -29,23 +29,24 @@ struct ss_option {
     const char *name; /* with the leading "--"; NULL ends the table */
     enum ss_option_type type;
     size_t offset; /* of the field */
-    double number; /* the default; of a word its value, of a size its side */
+    double number; /* default; for a word its value, for a size its side */
     double min, max;
-    const char *text; /* the default of a text, or NULL */
+    const char *text; /* default of a text, or NULL */
     const struct ss_word *words;
-    const char *arg;  /* how help names the value ("N", "DIR"); NULL: the words, or a flag */
-    const char *help; /* the default is appended, except for flags and texts without one */
-    /* Which commands take it, and further properties that the table's owner defines. */
+    const char *arg;  /* value's name in help ("N", "DIR"); NULL: the words, or a flag */
+    const char *help; /* the default is appended, except for flags and texts without a default */
+    /* Bits of the commands that take the option; further properties defined by the table's
+     * owner. */
     unsigned group, marks;
-    /* Optional, behind the help in a row: */
-    int common;           /* listed by --help; the others only by --help all */
-    const char *aliases;  /* other names, separated by blanks: "-b --batch"; "-x" is one letter */
-    const char *former;   /* its name in the last version: accepted, with a note */
-    const char *default_; /* the default as help prints it; NULL: the value, "": nothing */
+    /* Optional, after the help text in a row: */
+    int common;           /* listed by --help; other options only by --help all */
+    const char *aliases;  /* other names, separated by spaces: "-b --batch"; "-x" is one letter */
+    const char *former;   /* name in the previous version: accepted, with a note */
+    const char *default_; /* default as printed in help; NULL: the value, "": omit it */
 };
 
 #define SS_OPTION_AT(T, field, type) _Generic(((T *)0)->field, type : offsetof(T, field))
-/* The help comes last; behind it may stand designated fields, such as .group and .aliases. */
+/* The help text comes last; designated initializers such as .group and .aliases may follow. */
 #define SS_OPTION_FLAG(T, field, name_, ...)                                                       \
     {                                                                                              \
         .name = name_, .type = SS_OPT_FLAG, .offset = SS_OPTION_AT(T, field, int),                 \
@@ -78,22 +79,24 @@ struct ss_option {
         .number = default_, .min = min_, .max = max_, .arg = arg_, .help = __VA_ARGS__             \
     }
 
-/* What a command takes: rows of one or more tables, each with its struct. */
+/* The options of a command: rows of one or more tables, each with its struct. */
 struct ss_option_set {
     const struct ss_option *rows; /* NULL ends a list of sets */
     void *values;
-    unsigned groups; /* those with one of these bits; 0: all */
-    /* What help prints above rows, by the bits of their group. Ends with no bits, and the text for all
-     * others. NULL: "Options". */
+    unsigned groups; /* select rows with one of these bits; 0: all */
+    /* Headings above rows in help, by the bits of `group`. An entry without bits ends the list;
+     * its text is for all other rows. NULL: "Options". */
     const struct ss_option_heading *headings;
-    /* Lists of names at the end of --help all, by the bits of marks. Ends with no bits. */
+    /* Lists of names at the end of --help all, by the bits of `marks`. An entry without bits ends
+     * the list. */
     const struct ss_option_heading *lists;
-    const struct ss_option_elsewhere *elsewhere; /* NULL: none */
-    /* The default that help prints for an option, where it depends on others, or NULL. */
-    const char *(*describe_default)(const struct ss_option *option, char *text, size_t room);
+    const struct ss_option_elsewhere *elsewhere; /* may be NULL */
+    /* Returns the default that help prints for an option, if it depends on other options, or
+     * NULL. */
+    const char *(*describe_default)(const struct ss_option *option, char *text, size_t capacity);
 };
-/* An option of other programs that has no equal here ("_" in it is written "-"), and the advice that
- * its message gives. A NULL name ends a list. */
+/* An option of other programs without an equivalent here (written with "-" for "_"), and the
+ * advice for its error message. A NULL name ends a list. */
 struct ss_option_elsewhere {
     const char *name, *here;
 };
@@ -102,68 +105,73 @@ struct ss_option_heading {
     const char *text;
 };
 
-/* Give every field of a table its default. */
+/* Set every field of a table to its default. */
 void ss_options_default(const struct ss_option *rows, void *values);
 
-/* Give the fields of all tables (of all their groups) their defaults, then parse the command line:
- * "--name value", "--name=value", "-x value" and "-xvalue"; "--flag=false" resets a flag; "_" in a
- * name is read as "-". argv[0] is the command's name, used in messages. "--help" or "-h" anywhere
- * prints usage and options instead: the common ones, with "--help all" every one, with
- * "--help table" one line of tab-separated fields for each, for programs.
- * Returns -1 to continue, else the exit code: 0 after help, 2 after an error, which is reported in one
- * line with option and value: unknown option (the nearest known one is suggested), missing value, not
- * a number, out of range, none of the words, an argument that is not an option. */
+/* Set the fields of all tables (of all groups) to their defaults, then parse the command line:
+ * "--name value", "--name=value", "-x value" and "-xvalue"; "--flag=false" resets a flag; "_" in
+ * a name is read as "-". argv[0] is the command's name, used in messages. "--help" or "-h"
+ * anywhere prints usage and options instead: the common ones; with "--help all" every option;
+ * with "--help table" one line of tab-separated fields per option, for programs.
+ *
+ * Returns -1 to continue, otherwise the exit code: 0 after help, 2 after an error. The error is
+ * one line with option and value: unknown option (with the nearest known name), missing value,
+ * not a number, out of range, not one of the words, or not an option. */
 int ss_options_command(const char *usage, const struct ss_option_set *sets, int argc, char **argv);
 
-/* Is it --help or -h? */
+/* Return 1 if the argument is --help or -h. */
 int ss_options_is_help(const char *argument);
 
-/* Parse the command line over the present values. Errors: SS_ERR_INVALID. */
+/* Parse the command line; options that are not given keep their current values. Errors:
+ * SS_ERR_INVALID. */
 enum ss_status ss_options_parse(const struct ss_option_set *sets, int argc, char **argv);
 
-/* Set one option in `values`; a flag is "true" or "false", and a text points to `value` then. who:
- * before the option's name in messages. Errors: SS_ERR_INVALID, as above. */
+/* Set one option in `values`. A flag takes "true" or "false". A text field points to `value`
+ * afterwards. who: prefix of messages. Errors: SS_ERR_INVALID, as above. */
 enum ss_status ss_option_set(const struct ss_option *option, void *values, const char *who,
                              const char *value);
 
-/* Print the options, as long as their fields have the defaults. command: for its last line. */
+/* Print the options. Call it while their fields still hold the defaults. command: used in the
+ * last line. */
 enum ss_options_help { SS_HELP_COMMON, SS_HELP_ALL, SS_HELP_TABLE };
 void ss_options_print(FILE *out, const struct ss_option_set *sets, const char *command,
                       enum ss_options_help what);
 
-/* Iterate over the rows of all sets that a command takes: begin with {.set = sets}; 0: no more. */
+/* Iterate over the rows of all sets that apply to a command. Start with {.set = sets}; returns 0
+ * at the end. */
 struct ss_option_row {
     const struct ss_option_set *set;
     const struct ss_option *option;
 };
 int ss_option_next(struct ss_option_row *row);
 
-/* How messages and help name an option's value: "N", or its words, in `text`; NULL: a flag has none. */
-enum { SS_OPTION_ARGUMENT_ROOM = 128 };
-const char *ss_option_argument(const struct ss_option *option, char text[SS_OPTION_ARGUMENT_ROOM]);
+/* Return the name of an option's value for messages and help: "N", or its words, formatted in
+ * `text`. NULL for a flag. */
+enum { SS_OPTION_ARGUMENT_CAPACITY = 128 };
+const char *ss_option_argument(const struct ss_option *option, char text[SS_OPTION_ARGUMENT_CAPACITY]);
 
-/* How many letters to insert, remove or replace to make a into b, for the suggestion after a typing mistake; 64 where b
- * is longer than 62. */
+/* Levenshtein distance from a to b, for suggestions after a typing mistake. Returns 64 if b is
+ * longer than 62. */
 size_t ss_edit_distance(const char *a, const char *b);
-/* The option whose name is a typing mistake away; NULL: none. */
+/* Return the known option name closest to `name`, within typing-mistake distance, or NULL. */
 const char *ss_option_nearest(const struct ss_option_set *sets, const char *name);
 
-/* The option of that name or alias, "--name" or "-x" without a value; NULL: none. */
+/* Find an option by name or alias ("--name" or "-x", without a value). Returns NULL if unknown. */
 const struct ss_option *ss_option_find(const struct ss_option_set *sets, const char *name);
 
-/* An option's value: a constant string, or in `text`. Numbers are exact; a flag is 1 or 0, a text
- * that is not given "(none)". */
-enum { SS_OPTION_TEXT_ROOM = 32 };
+/* Return an option's value: a constant string, or formatted in `text`. Numbers are exact. A flag
+ * is "1" or "0". A text that is not set is "(none)". */
+enum { SS_OPTION_TEXT_CAPACITY = 32 };
 const char *ss_option_text(const struct ss_option *option, const void *values,
-                           char text[SS_OPTION_TEXT_ROOM]);
+                           char text[SS_OPTION_TEXT_CAPACITY]);
 
-/* Parse "16,160,320,640" into out[0..count-1]; every value in [min, max].
- * Errors: SS_ERR_INVALID, naming `option` and the text. */
+/* Parse a list such as "16,160,320,640" into out[0..count-1]; every value in [min, max]. Errors:
+ * SS_ERR_INVALID; the message names `option` and the text. */
 enum ss_status ss_parse_int_list(const char *option, const char *text, int count, int min, int max,
                                  int *out);
 
-/* Parse "0.5", which is for all, or "0.485,0.456,0.406" into out[0..count-1]; every value in [min, max].
- * Errors likewise. */
+/* Parse a single value ("0.5"), used for all, or a list ("0.485,0.456,0.406") into
+ * out[0..count-1]; every value in [min, max]. Errors: as ss_parse_int_list. */
 enum ss_status ss_parse_float_list(const char *option, const char *text, int count, double min,
                                    double max, float *out);
 

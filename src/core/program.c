@@ -1,4 +1,4 @@
-/* program.c: which files this process was started from (contract in program.h). */
+/* program.c: identifies the files this process was started from (contract in program.h). */
 #include "core/program.h"
 #include "core/sha256.h"
 
@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* `open_as` may name the file better than its path does: /proc/self/exe stays the file that runs
- * when its path has another one by now. */
+/* open_as may differ from out->path: /proc/self/exe still opens the running file if its path has
+ * been replaced. */
 static void hash_file(const char *open_as, struct ss_program_file *out)
 {
     unsigned char buffer[1 << 15], digest[SS_SHA256_BYTES];
@@ -39,7 +39,8 @@ void ss_program_hash_file(const char *path, struct ss_program_file *out)
     hash_file(path, out);
 }
 
-/* The loaded object whose code this is. The program itself has no name there. */
+/* Finds the loaded object that contains this function. The main program has an empty name in this
+ * list. */
 static int find_library(struct dl_phdr_info *object, size_t bytes, void *out)
 {
     uintptr_t here = (uintptr_t)&find_library;
@@ -55,16 +56,16 @@ static int find_library(struct dl_phdr_info *object, size_t bytes, void *out)
     return 0;
 }
 
-void ss_program_path(char *path, size_t room)
+void ss_program_path(char *path, size_t capacity)
 {
     struct stat by_name, running;
     char self[32];
     snprintf(self, sizeof self, "/proc/%ld/exe", (long)getpid());
-    ssize_t n = readlink(self, path, room - 1);
+    ssize_t n = readlink(self, path, capacity - 1);
     path[n > 0 ? n : 0] = '\0';
     if (stat(path, &by_name) != 0 || stat(self, &running) != 0 ||
         by_name.st_dev != running.st_dev || by_name.st_ino != running.st_ino)
-        snprintf(path, room, "%s", self);
+        snprintf(path, capacity, "%s", self);
 }
 
 void ss_program_identify(struct ss_program *out)

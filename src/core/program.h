@@ -1,5 +1,5 @@
-/* The files that this process runs from, by content: to tell whether two processes run the same
- * build, wherever it is installed. */
+/* Identify the program and library files of this process by content hash, to compare builds
+ * across processes independent of the install path. */
 #ifndef SS_CORE_PROGRAM_H
 #define SS_CORE_PROGRAM_H
 
@@ -9,24 +9,26 @@ enum { SS_PROGRAM_PATH = 1024, SS_PROGRAM_HASH = 65 };
 
 struct ss_program_file {
     char path[SS_PROGRAM_PATH];
-    char sha256[SS_PROGRAM_HASH]; /* of the content, in hexadecimal; "unreadable" */
+    char sha256[SS_PROGRAM_HASH]; /* of the content, hexadecimal; or "unreadable" */
 };
 
 struct ss_program {
     struct ss_program_file program;
-    /* libstarstep as a shared library. Linked into the program: the path is "" and the hash
-     * "none". */
+    /* libstarstep, if it is a shared library. If it is linked statically, the path is "" and the
+     * hash "none". */
     struct ss_program_file library;
 };
 
-/* The file that this process runs, by its name, so that process lists show it; by /proc if another file has
- * that name by now. To start it again while this process lives. */
-void ss_program_path(char *path, size_t room);
+/* Return the path of the running program, for starting it again while this process lives. It is
+ * the file name, which process lists show, or a /proc path if that name now refers to another
+ * file. */
+void ss_program_path(char *path, size_t capacity);
 
-/* Reads both files: some milliseconds. A file that cannot be read is no error. */
+/* Identify program and library. Reads both files (some milliseconds). An unreadable file is not
+ * an error. */
 void ss_program_identify(struct ss_program *out);
 
-/* The same of any file. */
+/* Hash any file, in the same format. */
 void ss_program_hash_file(const char *path, struct ss_program_file *out);
 
 #endif

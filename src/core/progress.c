@@ -27,7 +27,7 @@ enum ss_status ss_progress_open(struct ss_progress *p)
     p->every = strtod(wish, &end);
     if (*end || !(p->every >= 0 && p->every <= 1e6))
         return ss_fail(SS_ERR_INVALID,
-                       "STARSTEP_PROGRESS=%s: say bar, none, or the seconds between two lines",
+                       "STARSTEP_PROGRESS=%s: use bar, none, or the seconds between two lines",
                        wish);
     return SS_OK;
 }
@@ -48,5 +48,5 @@ int ss_progress_due(struct ss_progress *p)
 void ss_progress_rest(struct ss_progress *p)
 {
     p->last = ss_seconds();
-    p->told = !p->bar; /* a bar is drawn at once */
+    p->told = !p->bar; /* draw a bar immediately */
 }

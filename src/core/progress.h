@@ -1,25 +1,24 @@
-/* How a long run shows on standard error that it goes on: a bar that is drawn over itself on a
- * terminal, lines now and then elsewhere. STARSTEP_PROGRESS says otherwise: "bar", "none", or the
- * seconds between two lines. */
+/* Progress display of long runs on standard error: a bar on a terminal, periodic lines otherwise.
+ * STARSTEP_PROGRESS overrides it: "bar", "none", or the seconds between two lines. */
 #ifndef SS_CORE_PROGRESS_H
 #define SS_CORE_PROGRESS_H
 
 #include "core/status.h"
 
 struct ss_progress {
-    int bar;      /* else lines */
-    double every; /* seconds between two lines; 0: none */
-    int told;     /* something was shown */
-    double last;  /* when; ss_seconds() */
+    int bar;      /* 1: bar, 0: lines */
+    double every; /* seconds between two lines; 0: disabled */
+    int told;     /* something was printed */
+    double last;  /* time of the last output, ss_seconds() */
 };
 
-/* From now on. Errors: SS_ERR_INVALID (the variable). */
+/* Start the timer. Errors: SS_ERR_INVALID (STARSTEP_PROGRESS). */
 enum ss_status ss_progress_open(struct ss_progress *p);
 
-/* Is it time to show something, by a bar or a line? The first line is due sooner than `every`. */
+/* Return 1 if a bar or line is due. The first line is due sooner than `every`. */
 int ss_progress_due(struct ss_progress *p);
 
-/* Something else was printed: the next line can wait. */
+/* Postpone the next line, because other output was printed. */
 void ss_progress_rest(struct ss_progress *p);
 
 #endif

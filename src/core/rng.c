@@ -97,7 +97,7 @@ static double log_gamma_draw(struct ss_rng *rng, double alpha)
 double ss_rng_beta(struct ss_rng *rng, double alpha)
 {
     const double x = log_gamma_draw(rng, alpha), y = log_gamma_draw(rng, alpha);
-    return x == y ? 0.5 : 1 / (1 + exp(y - x)); /* also of two infinities */
+    return x == y ? 0.5 : 1 / (1 + exp(y - x)); /* also if both are infinite */
 }
 
 float ss_rng_normal(struct ss_rng *rng)

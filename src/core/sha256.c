@@ -1,10 +1,11 @@
-/* sha256.c: FIPS 180-4 and RFC 2104 (contract in sha256.h). Plain code: a rank's start hashes
- * some megabytes. */
+/* sha256.c: FIPS 180-4 and RFC 2104 (contract in sha256.h). Not optimized: a rank hashes only
+ * some megabytes at start. */
 #include "core/sha256.h"
 
 #include <string.h>
 
-/* The first 32 bits of the fractional parts of the first 64 primes' cube roots: section 4.2.2. */
+/* The first 32 bits of the fractional parts of the cube roots of the first 64 primes: section
+ * 4.2.2. */
 static const uint32_t k[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
@@ -42,7 +43,7 @@ static void take_block(uint32_t state[8], const unsigned char *block)
         w[t] = w[t - 16] + (rotate_right(x, 7) ^ rotate_right(x, 18) ^ x >> 3) + w[t - 7] +
                (rotate_right(y, 17) ^ rotate_right(y, 19) ^ y >> 10);
     }
-    /* In variables of their own, so that they stay in registers. */
+    /* Local variables, so that the compiler holds them in registers. */
     uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
     uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
     for (int t = 0; t < 64; t++) {

@@ -1,11 +1,11 @@
-/* Signals that the process may have been started with ignored. */
+/* Check for signals that were ignored when the process was started. */
 #ifndef SS_CORE_SIGNALS_H
 #define SS_CORE_SIGNALS_H
 
 #include <signal.h>
 #include <stddef.h>
 
-/* 1 if the process ignores it, as nohup and a shell's & start programs. */
+/* Return 1 if the process ignores the signal, as under nohup or a shell's &. */
 static inline int ss_signal_is_ignored(int number)
 {
     struct sigaction now;

@@ -1,4 +1,4 @@
-/* How large an image is, and how that is written: "224" if it is square, else "HEIGHTxWIDTH". */
+/* Image sizes and their text form: "224" if square, otherwise "HEIGHTxWIDTH". */
 #ifndef SS_CORE_SIZE_H
 #define SS_CORE_SIZE_H
 
@@ -8,7 +8,7 @@ struct ss_size {
     int height, width; /* pixels */
 };
 
-enum { SS_SIZE_ROOM = 24 };
+enum { SS_SIZE_CAPACITY = 24 };
 
 static inline struct ss_size ss_square(int side)
 {
@@ -20,13 +20,13 @@ static inline int ss_size_is(struct ss_size a, struct ss_size b)
     return a.height == b.height && a.width == b.width;
 }
 
-/* Returns `text`. */
-static inline const char *ss_size_text(struct ss_size s, char text[SS_SIZE_ROOM])
+/* Format a size; returns `text`. */
+static inline const char *ss_size_text(struct ss_size s, char text[SS_SIZE_CAPACITY])
 {
     if (s.height == s.width)
-        snprintf(text, SS_SIZE_ROOM, "%d", s.height);
+        snprintf(text, SS_SIZE_CAPACITY, "%d", s.height);
     else
-        snprintf(text, SS_SIZE_ROOM, "%dx%d", s.height, s.width);
+        snprintf(text, SS_SIZE_CAPACITY, "%dx%d", s.height, s.width);
     return text;
 }
 

@@ -12,7 +12,7 @@ static int first_error;
 enum ss_status ss_stdio_open(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-        /* The lowest number that is free is the one that is closed. */
+        /* open() returns the lowest free number, which is the closed one. */
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) < 0)
             return ss_fail(SS_ERR_IO,
                            "file descriptor %d is closed, and /dev/null cannot take its place: %s",
@@ -30,8 +30,8 @@ int ss_stdio_close(int code)
 {
     ss_stdio_flush();
     int failed = ferror(stdout);
-    /* Some file systems tell only now that there is no space. The stream itself stays open for what
-     * libraries print at the exit. */
+    /* Some file systems report a full disk only on close. Close a duplicate: the stream itself
+     * stays open for output of libraries at exit. */
     int copy = failed ? -1 : dup(STDOUT_FILENO);
     if (copy >= 0 && close(copy) != 0) {
         first_error = errno;
@@ -39,7 +39,7 @@ int ss_stdio_close(int code)
     }
     if (!failed || code != 0)
         return code;
-    ss_fail(SS_ERR_IO, "standard output: %s; what was printed there is not complete",
+    ss_fail(SS_ERR_IO, "standard output: %s; the output is incomplete",
             first_error ? strerror(first_error) : "a write failed");
     return 1;
 }

@@ -1,4 +1,4 @@
-/* Threads of the program's own beside StarPU's. */
+/* Threads other than StarPU's workers. */
 #ifndef SS_CORE_THREAD_H
 #define SS_CORE_THREAD_H
 
@@ -6,12 +6,12 @@
 
 #include <pthread.h>
 
-/* Start one. It takes no signals: these belong to the program's other threads. what names it in the
- * message ("the communication thread"). Errors: SS_ERR_LIBRARY. */
+/* Start a thread with all signals blocked; other threads handle them. what: its name in messages
+ * ("the communication thread"). Errors: SS_ERR_LIBRARY. */
 enum ss_status ss_thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg,
                                const char *what);
 
-/* A condition whose timed waits are on CLOCK_MONOTONIC. */
+/* Initialize a condition variable whose timed waits use CLOCK_MONOTONIC. */
 void ss_cond_init(pthread_cond_t *cond);
 
 #endif

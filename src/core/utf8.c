@@ -27,16 +27,16 @@ int ss_utf8_is(const char *s)
     return 1;
 }
 
-void ss_utf8_copy(char *to, size_t room, const char *from)
+void ss_utf8_copy(char *to, size_t capacity, const char *from)
 {
     for (size_t n; *from; from += n ? n : 1) {
         n = ss_utf8_bytes(from);
         const size_t bytes = n ? n : 1;
-        if (bytes >= room)
+        if (bytes >= capacity)
             break;
         memcpy(to, n ? from : "?", bytes);
         to += bytes;
-        room -= bytes;
+        capacity -= bytes;
     }
     *to = '\0';
 }

@@ -4,14 +4,15 @@
 
 #include <stddef.h>
 
-/* Bytes of the character that begins here; 0: none does. The end of the text is one of 1 byte. */
+/* Return the length in bytes of the character at s, or 0 if it is invalid. The terminating 0 has
+ * length 1. */
 size_t ss_utf8_bytes(const char *s);
 
 int ss_utf8_is(const char *s);
 
-/* As many whole characters of a text as fit, and a 0; a byte that is none becomes "?". */
-void ss_utf8_copy(char *to, size_t room, const char *from);
-/* Whether a text is the copy of another, where there was room for it. */
+/* Copy as many complete characters as fit, and a terminating 0. An invalid byte becomes "?". */
+void ss_utf8_copy(char *to, size_t capacity, const char *from);
+/* Return 1 if `text` equals the complete ss_utf8_copy of `of`. */
 int ss_utf8_is_copy(const char *text, const char *of);
 
 #endif

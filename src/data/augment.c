@@ -19,7 +19,7 @@ static int clamp(int v, int low, int high)
     return v < low ? low : v > high ? high : v;
 }
 
-/* One row of the output: columns begin .. end-1 come from the image, others from the padding. */
+/* One output row: columns begin .. end-1 come from the image, the others from the padding. */
 struct window {
     int width, left, begin, end, flip;
 };
@@ -32,7 +32,7 @@ static struct window make_window(const struct ss_dataset *d, struct ss_crop_flip
     return w;
 }
 
-/* The image's row behind row y of the output, NULL for padding. */
+/* Return the image row that maps to output row y, or NULL for padding. */
 static const uint8_t *source_row(const struct ss_dataset *d, const uint8_t *image, int c, int y,
                                  int top)
 {

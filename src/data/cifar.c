@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* FNV-1a (Fowler, Noll, Vo) taken over 8-byte words instead of bytes, with a fold of the high half
- * after each multiplication, which FNV's prime alone never carries down. Every step is a bijection
- * of the state, so a single changed word always changes the result. */
+/* FNV-1a (Fowler, Noll, Vo) over 8-byte words instead of bytes. After each multiplication the high
+ * half is folded into the low half, because FNV's prime alone never carries bits down. Every step
+ * is a bijection of the state, so a single changed word always changes the result. */
 static uint64_t hash_bytes(const uint8_t *bytes, size_t size)
 {
     const uint64_t prime = 0x100000001B3u;
@@ -75,24 +75,24 @@ static enum ss_status fail_missing(const struct ss_cifar *cifar, const char *dir
                    first_file(cifar, SS_SPLIT_TEST), name, dir, name, dir, name, dir);
 }
 
-/* Find a file: DIR/NAME.bin, else in the archive's folder in DIR. */
+/* Find DIR/NAME.bin, else NAME.bin in the archive's folder inside DIR. */
 static enum ss_status locate(const struct ss_cifar *cifar, const char *dir, const char *name,
-                             char *path, size_t room)
+                             char *path, size_t capacity)
 {
     char file[32], sub[4096];
     snprintf(file, sizeof file, "%s.bin", name);
-    SS_TRY(ss_folder_join(path, room, dir, file));
+    SS_TRY(ss_folder_join(path, capacity, dir, file));
     if (ss_folder_has(dir, file))
         return SS_OK;
     SS_TRY(ss_folder_join(sub, sizeof sub, dir, cifar->binary));
     if (!ss_folder_has(sub, file))
         return fail_missing(cifar, dir, file);
-    return ss_folder_join(path, room, sub, file);
+    return ss_folder_join(path, capacity, sub, file);
 }
 
-/* The file is mapped, not copied, so that the ranks of a node share one copy in the page cache.
- * starstep itself replaces files by rename only, which a mapping survives; a file cut short by
- * somebody else while a run reads it ends that run with SIGBUS. */
+/* Map the file instead of copying it, so that the ranks of a node share one copy in the page cache.
+ * starstep replaces files only by rename, which leaves existing mappings valid. If another program
+ * truncates the file during a run, the run dies with SIGBUS. */
 static enum ss_status map_file(const struct ss_cifar *cifar, const char *path, void **bytes,
                                size_t *size)
 {
@@ -159,7 +159,7 @@ static enum ss_status check_labels(const struct ss_cifar *cifar, const char *pat
     return SS_OK;
 }
 
-/* Several files are copied behind each other: records must not have gaps. */
+/* Concatenate several files into one anonymous mapping: the records must be contiguous. */
 static enum ss_status join_files(struct ss_dataset *d, void *const *bytes, const size_t *sizes,
                                  int count)
 {
@@ -178,7 +178,7 @@ static enum ss_status join_files(struct ss_dataset *d, void *const *bytes, const
     return SS_OK;
 }
 
-/* The first file's name stays in d->path. */
+/* Map, check and concatenate the files of a split. Stores the first file's name in d->path. */
 static enum ss_status read_files(const struct ss_cifar *cifar, const char *dir, enum ss_split split,
                                  struct ss_dataset *d)
 {
@@ -245,7 +245,7 @@ const struct ss_cifar ss_cifar100 = {
     .std = {0.2675f, 0.2565f, 0.2761f},
 };
 
-/* The file of names lies beside the first file of records. */
+/* Read the class names from the folder of the first record file. */
 static char **read_names(const struct ss_cifar *cifar, const char *records)
 {
     char path[4096];
@@ -307,7 +307,8 @@ enum ss_status ss_cifar_find(const char *dir, const struct ss_cifar **out)
               has_100 = has_binary_version(&ss_cifar100, dir);
     if (has_10 && has_100)
         return ss_fail(SS_ERR_INVALID,
-                       "%s: holds CIFAR-10 and CIFAR-100; name the folder of one of them", dir);
+                       "%s: contains both CIFAR-10 and CIFAR-100; give a folder with one of them",
+                       dir);
     const int python_10 =
         has_python_version(&ss_cifar10, dir) && !has_python_version(&ss_cifar100, dir);
     *out = has_10 || (!has_100 && python_10) ? &ss_cifar10 : &ss_cifar100;

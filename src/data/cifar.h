@@ -1,6 +1,6 @@
-/* CIFAR-10 and CIFAR-100, in numbers and names.
+/* Constants, file names and the binary record formats of CIFAR-10 and CIFAR-100.
  *
- * Source of the binary formats: the data sets' own page. A record of CIFAR-100's train.bin and
+ * Source of the binary formats: the data sets' web page. A record of CIFAR-100's train.bin and
  * test.bin is <1 byte coarse label 0-19><1 byte fine label 0-99><3072 bytes: 1024 red, 1024 green,
  * 1024 blue, each row-major 32x32>, 3074 bytes in all; starstep trains on the fine label. A record
  * of CIFAR-10's data_batch_1.bin to data_batch_5.bin and test_batch.bin is <1 byte label 0-9><3072
@@ -20,14 +20,14 @@ enum {
 
 struct ss_cifar {
     const char *name, *title; /* "cifar10", "CIFAR-10" */
-    int classes, coarse;      /* coarse: how many coarse labels stand before the others; 0: none */
-    /* Per split (train, test): the files of the Python version in their order, NULL at the end; with
-     * ".bin" behind it those of the binary version. */
+    int classes, coarse;      /* coarse: number of coarse labels; 0: records have no coarse label */
+    /* Per split (train, test): NULL-terminated file names of the Python version, in order. Append
+     * ".bin" for the binary version. */
     const char *files[2][SS_CIFAR_MAX_FILES + 1];
-    const char *binary, *python; /* the folders in the archives */
-    const char *meta, *labels;   /* Python version: the file of names; the key of labels */
-    const char *names;           /* binary version: the file of names */
-    const char *url, *md5;       /* of the binary version's archive, as published on its page */
+    const char *binary, *python; /* folder names inside the archives */
+    const char *meta, *labels;   /* Python version: file of class names; key of the labels */
+    const char *names;           /* binary version: file of class names */
+    const char *url, *md5;       /* archive of the binary version, as published on its web page */
     float mean[3], std[3];
 };
 extern const struct ss_cifar ss_cifar10, ss_cifar100;

@@ -6,8 +6,8 @@
 
 enum { MOST_BYTES = 1 << 20 };
 
-/* Cut text into lines, whose ends become '\0'; how many are not empty, and the first `classes` of
- * them. */
+/* Split text into lines in place. Stores the first `classes` non-empty lines in names and returns
+ * the number of non-empty lines. */
 static int cut(char *text, int classes, char **names)
 {
     int count = 0;
@@ -26,7 +26,7 @@ char **ss_class_names_read(const char *path, int classes)
     FILE *f = fopen(path, "r");
     if (!f)
         return NULL;
-    /* The text lies behind the table. */
+    /* One allocation: the table of pointers, followed by the text. */
     char **names = malloc(table + MOST_BYTES + 1), *text = names ? (char *)names + table : NULL;
     const size_t n = names ? fread(text, 1, MOST_BYTES, f) : 0;
     fclose(f);

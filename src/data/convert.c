@@ -9,12 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PATH_ROOM = 4096 };
+enum { PATH_CAPACITY = 4096 };
 
 struct samples {
     size_t count;
     const uint8_t *images; /* (count, 3, 32, 32) */
-    const struct ss_pickle_value *labels, *coarse; /* coarse: NULL where there are none */
+    const struct ss_pickle_value *labels, *coarse; /* coarse: NULL if there are none */
 };
 
 static enum ss_status find_labels(const struct ss_cifar *cifar, const char *path,
@@ -79,11 +79,11 @@ static enum ss_status write_samples(const struct samples *s, struct ss_atomic_fi
     return SS_OK;
 }
 
-/* Write one file's records to a file that stays uncommitted. */
+/* Convert one file. On success the caller commits or aborts *out. */
 static enum ss_status convert_file(const struct ss_cifar *cifar, const char *from, const char *to,
                                    const char *file, struct ss_atomic_file **out)
 {
-    char in[PATH_ROOM], path[PATH_ROOM], name[32];
+    char in[PATH_CAPACITY], path[PATH_CAPACITY], name[32];
     snprintf(name, sizeof name, "%s.bin", file);
     SS_TRY(ss_folder_join(in, sizeof in, from, file));
     SS_TRY(ss_folder_join(path, sizeof path, to, name));
@@ -118,7 +118,7 @@ static int has_all(const struct ss_cifar *cifar, const char *dir, const char **m
 
 enum ss_status ss_convert_cifar(const struct ss_cifar *cifar, const char *from, const char *to)
 {
-    char inside[PATH_ROOM];
+    char inside[PATH_CAPACITY];
     const char *missing;
     SS_TRY(ss_folder_join(inside, sizeof inside, from, cifar->python));
     if (!ss_folder_has(from, cifar->files[0][0]) && ss_folder_has(inside, cifar->files[0][0]))

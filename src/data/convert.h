@@ -1,4 +1,4 @@
-/* The Python versions of CIFAR-10 and CIFAR-100 (pickles, as torchvision leaves them on disk) to the
+/* Convert the Python versions of CIFAR-10 and CIFAR-100 (pickles, as stored by torchvision) to the
  * binary versions. */
 #ifndef SS_DATA_CONVERT_H
 #define SS_DATA_CONVERT_H
@@ -6,8 +6,8 @@
 #include "core/status.h"
 #include "data/cifar.h"
 
-/* Read the pickles of cifar->files in FROM (the archive's folder inside FROM is found too), write
- * TO/FILE.bin of each. TO is created if missing. No file appears unless all inputs were read
+/* Read the pickles of cifar->files in FROM, or in the archive's folder inside FROM, and write
+ * TO/FILE.bin for each. TO is created if missing. No file appears unless all inputs were read
  * completely. Errors: those of ss_pickle_open; SS_ERR_FORMAT for missing or wrong "data" or labels;
  * SS_ERR_IO. */
 enum ss_status ss_convert_cifar(const struct ss_cifar *cifar, const char *from, const char *to);

@@ -20,8 +20,8 @@
 enum { TRAIN, VAL, PARTS, MAX_LABELS = SS_IMAGEFOLDER_MAX_CLASSES };
 static const char *const part_names[PARTS] = {"train", "val"};
 
-/* Names that are usual, images before labels, those for validation where there are any. The first
- * row whose arrays are all there counts. */
+/* Common array names: training images and labels, then validation images and labels or NULL. The
+ * first row whose arrays all exist is used. */
 static const char *const usual[][4] = {
     {"x_train", "y_train", "x_test", "y_test"}, /* Keras */
     {"x_train", "y_train", "x_val", "y_val"},
@@ -36,7 +36,7 @@ static const char *const usual[][4] = {
 };
 enum { USUAL = sizeof usual / sizeof *usual };
 
-/* In the same order, what IDX files are called; ".gz" may follow. */
+/* Names of IDX files, in the same order; ".gz" may be appended. */
 static const char *const idx_names[][4] = {
     {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
      "t10k-labels-idx1-ubyte"},
@@ -48,7 +48,7 @@ enum { IDX_NAMES = sizeof idx_names / sizeof *idx_names };
 struct part {
     struct ss_npz_array images, labels;
     size_t count;
-    size_t pixel, row, channel; /* steps in bytes: to the right, down, to the next channel */
+    size_t pixel, row, channel; /* strides in bytes */
     int height, width, channels;
 };
 
@@ -57,10 +57,10 @@ struct converter {
     const struct ss_npz_how *how;
     struct ss_zip *zip; /* NULL: a folder of IDX files */
     const char *names[4];
-    char files[4][64];        /* of that folder */
-    struct part parts[PARTS]; /* [VAL] is empty where a part is split off */
+    char files[4][64];        /* IDX file names in that folder */
+    struct part parts[PARTS]; /* [VAL] is empty if the validation set is split off [TRAIN] */
     size_t counts[PARTS][MAX_LABELS];
-    unsigned char *is_val; /* per image of parts[TRAIN] where a part is split off, else NULL */
+    unsigned char *is_val; /* per image of parts[TRAIN] if the set is split off, else NULL */
     int digits;            /* of the largest label */
     char folder[3840];     /* temporary */
     uint8_t *pixels;       /* of one image */
@@ -78,7 +78,8 @@ static enum ss_status choose_files(struct converter *c)
         }
     for (int i = 0; i < 4; i++)
         if (!c->names[i] && (i < 2 || c->names[2] || c->names[3]))
-            return ss_fail(SS_ERR_FORMAT, "%s: lacks %s, also with .gz", c->from, idx_names[0][i]);
+            return ss_fail(SS_ERR_FORMAT, "%s: %s is missing (also with .gz)", c->from,
+                           idx_names[0][i]);
     return SS_OK;
 }
 
@@ -89,7 +90,7 @@ static enum ss_status choose_names(struct converter *c)
         return choose_files(c);
     if (how->images || how->labels) {
         if (!how->images || !how->labels)
-            return ss_fail(SS_ERR_INVALID, "%s: name both, --images and --labels", c->from);
+            return ss_fail(SS_ERR_INVALID, "%s: give both --images and --labels", c->from);
         c->names[0] = how->images;
         c->names[1] = how->labels;
         return SS_OK;
@@ -106,15 +107,15 @@ static enum ss_status choose_names(struct converter *c)
     char names[300];
     ss_npz_names(c->zip, names, sizeof names);
     return ss_fail(SS_ERR_FORMAT,
-                   "%s: no arrays of usual names are in it, such as x_train and y_train; choose "
-                   "from these with --images and --labels: %s",
+                   "%s: has no arrays with common names such as x_train and y_train; choose with "
+                   "--images and --labels from: %s",
                    c->from, names);
 }
 
 static enum ss_status fail_images(const struct converter *c, const struct ss_npz_array *a)
 {
     return ss_fail(SS_ERR_UNSUPPORTED,
-                   "%s: %s: has another shape than (N,H,W), (N,H,W,C) or (N,C,H,W) with C 1 or 3",
+                   "%s: %s: the shape must be (N,H,W), (N,H,W,C) or (N,C,H,W) with C 1 or 3",
                    c->from, a->name);
 }
 
@@ -134,7 +135,7 @@ static enum ss_status check_images(const struct converter *c, struct part *p)
                             : last ? s[3]
                                    : s[1],
                  height = first ? s[2] : s[1], width = first ? s[3] : s[2];
-    if (!s[0] || !height || !width || height > SS_PICTURE_MAX_PIXELS / width)
+    if (!s[0] || !height || !width || height > SS_IMAGE_MAX_PIXELS / width)
         return ss_fail(SS_ERR_UNSUPPORTED, "%s: %s: %zu images of %zu x %zu pixels", c->from,
                        a->name, s[0], height, width);
     p->count = s[0];
@@ -155,8 +156,8 @@ static enum ss_status check_labels(struct converter *c, const struct part *p, in
                        c->from, a->name, a->type);
     if (a->dims < 1 || a->dims > 2 || (a->dims == 2 && a->shape[1] != 1))
         return ss_fail(SS_ERR_UNSUPPORTED,
-                       "%s: %s: has another shape than (N) or (N,1); one label for each image",
-                       c->from, a->name);
+                       "%s: %s: the shape must be (N) or (N,1), with one label per image", c->from,
+                       a->name);
     if (a->shape[0] != p->count)
         return ss_fail(SS_ERR_FORMAT, "%s: %s: %zu labels for %zu images of %s", c->from, a->name,
                        a->shape[0], p->count, p->images.name);
@@ -190,7 +191,7 @@ static int label_of(const struct part *p, size_t i)
     return (int)ss_npz_integer(&p->labels, i);
 }
 
-/* Of one class, whose images are `members`, some for validation: a shuffle's beginning. */
+/* Select the validation images of one class, whose images are `members`, by a partial shuffle. */
 static void split_class(struct converter *c, int label, uint32_t *members, size_t count)
 {
     size_t take = (size_t)lrint((double)count * c->how->val_fraction);
@@ -208,7 +209,7 @@ static void split_class(struct converter *c, int label, uint32_t *members, size_
     c->counts[TRAIN][label] = count - take;
 }
 
-/* Pictures sorted by label; `members` has room for all. */
+/* Sort the images by label into `members`, which has space for all, and split each class. */
 static enum ss_status split_classes(struct converter *c, uint32_t *members)
 {
     const struct part *p = &c->parts[TRAIN];
@@ -221,7 +222,7 @@ static enum ss_status split_classes(struct converter *c, uint32_t *members)
         members[first[label_of(p, i)]++] = (uint32_t)i;
     enum ss_status status = SS_OK;
     for (int k = 0; k < MAX_LABELS && status == SS_OK; k++) {
-        const size_t count = c->counts[TRAIN][k]; /* first[k] is now where the next class begins */
+        const size_t count = c->counts[TRAIN][k]; /* first[k] is now the start of the next class */
         if (count == 1)
             status = ss_fail(SS_ERR_FORMAT,
                              "%s: label %d has one image; a class needs one for training and one "
@@ -248,14 +249,14 @@ static enum ss_status split(struct converter *c)
     return status;
 }
 
-/* No class for validation that training lacks. */
+/* Check that every validation class has training images. */
 static enum ss_status check_classes(struct converter *c)
 {
     int last = 0;
     for (int k = 0; k < MAX_LABELS; k++) {
         if (c->counts[VAL][k] && !c->counts[TRAIN][k])
             return ss_fail(SS_ERR_FORMAT,
-                           "%s: label %d is in %s and not in %s, so that nothing is trained for it",
+                           "%s: label %d is in %s and not in %s; every class needs training images",
                            c->from, k, c->names[3], c->names[1]);
         if (c->counts[TRAIN][k])
             last = k;
@@ -270,19 +271,19 @@ static enum ss_status read_arrays(struct converter *c)
     const int has_val = c->names[2] != NULL, wanted = c->how->val_fraction > 0;
     if (!has_val && !wanted)
         return ss_fail(SS_ERR_INVALID,
-                       "%s: has no arrays for validation; say which part of %s is for that: "
+                       "%s: has no arrays for validation; split off a fraction of %s: "
                        "--val-fraction 0.1",
                        c->from, c->names[0]);
     if (has_val && wanted)
         return ss_fail(SS_ERR_INVALID, "%s: %s is for validation; leave --val-fraction out%s",
                        c->from, c->names[2],
-                       c->zip ? ", or name --images and --labels to split those" : "");
+                       c->zip ? ", or give --images and --labels to split those arrays" : "");
     SS_TRY(read_part(c, TRAIN));
     SS_TRY(has_val ? read_part(c, VAL) : split(c));
     return check_classes(c);
 }
 
-/* Picture i as (height, width, channels) without gaps. */
+/* Return image i as contiguous (height, width, channels), copied to c->pixels if necessary. */
 static const uint8_t *gather(const struct converter *c, const struct part *p, size_t i)
 {
     const size_t height = (size_t)p->height, width = (size_t)p->width,
@@ -344,20 +345,19 @@ static enum ss_status write_all(struct converter *c)
     return SS_OK;
 }
 
-/* One call for all files: bringing each to the disk by itself takes longer than writing it. */
+/* Sync all files with one call: an fsync of each file takes longer than writing it. */
 static enum ss_status sync_all(const char *folder)
 {
     const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const int failed = fd < 0 || syncfs(fd) != 0;
     enum ss_status status =
-        failed ? ss_fail(SS_ERR_IO, "%s: cannot bring to the disk: %s", folder, strerror(errno))
-               : SS_OK;
+        failed ? ss_fail(SS_ERR_IO, "%s: cannot sync to disk: %s", folder, strerror(errno)) : SS_OK;
     if (fd >= 0)
         close(fd);
     return status;
 }
 
-/* train comes last: without it the folder is no data set. */
+/* Move train last: without it the folder is not a data set. */
 static enum ss_status move_all(const struct converter *c, const char *to)
 {
     SS_TRY(sync_all(c->folder));
@@ -366,7 +366,7 @@ static enum ss_status move_all(const struct converter *c, const char *to)
         SS_TRY(ss_folder_join(old, sizeof old, c->folder, part_names[part]));
         SS_TRY(ss_folder_join(new, sizeof new, to, part_names[part]));
         if (rename(old, new) != 0)
-            return ss_fail(SS_ERR_IO, "%s: cannot put the folder there: %s", new, strerror(errno));
+            return ss_fail(SS_ERR_IO, "%s: cannot move the folder there: %s", new, strerror(errno));
     }
     return ss_atomic_sync_folder(to);
 }
@@ -377,7 +377,7 @@ static enum ss_status write_folders(struct converter *c, const char *to)
         if (ss_folder_has(to, part_names[part]))
             return ss_fail(
                 SS_ERR_INVALID,
-                "%s: holds a folder train or val already; remove them or name another folder", to);
+                "%s: already has a folder train or val; remove them or choose another folder", to);
     const int n = snprintf(c->folder, sizeof c->folder, "%s/convert.tmp.%ld", to, (long)getpid());
     if (n < 0 || (size_t)n >= sizeof c->folder)
         return ss_fail(SS_ERR_INVALID, "%.80s...: the folder's name is too long", to);

@@ -11,7 +11,7 @@ static int try_area(struct ss_rng *rng, int width, int height, const struct ss_c
 {
     double area = (double)width * height * ss_rng_between(rng, range->scale_min, range->scale_max);
     double ratio = exp(ss_rng_between(rng, log(range->ratio_min), log(range->ratio_max)));
-    /* rint rounds half to even, as Python's round. */
+    /* rint rounds half to even, like Python's round. */
     double w = rint(sqrt(area * ratio)), h = rint(sqrt(area / ratio));
     if (!(w >= 1 && w <= width && h >= 1 && h <= height))
         return 0;
@@ -59,7 +59,7 @@ enum ss_status ss_crop_centre(int width, int height, struct ss_size least, struc
                               struct ss_crop *out)
 {
     if (size.height < 1 || size.height > least.height || size.width < 1 || size.width > least.width)
-        return ss_fail(SS_ERR_INVALID, "a crop of %dx%d pixels from at least %dx%d; it must fit in",
+        return ss_fail(SS_ERR_INVALID, "a crop of %dx%d pixels from at least %dx%d does not fit",
                        size.height, size.width, least.height, least.width);
     struct ss_crop crop = {
         .area = {0, 0, width, height}, .width = least.width, .height = least.height};
@@ -99,6 +99,6 @@ enum ss_status ss_crop_apply(struct ss_resizer *resizer, const struct ss_crop *c
         .order = order,
     };
     if (how.left < 0 || how.top < 0 || how.right > have->width || how.bottom > have->height)
-        return ss_fail(SS_ERR_INVALID, "the pixels that were decoded do not cover the crop");
+        return ss_fail(SS_ERR_INVALID, "the decoded pixels do not cover the crop");
     return ss_resize_run(resizer, &how, out);
 }

@@ -1,4 +1,4 @@
-/* dataset.c: what all data sets have in common, and images in memory (contract in dataset.h). */
+/* Functions common to all data sets, and data sets of records in memory (dataset.h). */
 #include "data/dataset.h"
 #include "data/augment.h"
 #include "data/erase.h"
@@ -8,8 +8,8 @@
 
 void ss_dataset_fill_table(struct ss_dataset *d)
 {
-    /* Operation by operation as torchvision's ToTensor and Normalize, so that values are bit-equal
-     * to theirs. */
+    /* The same operations in the same order as torchvision's ToTensor and Normalize, for
+     * bit-identical values. */
     for (int c = 0; c < 3; c++)
         for (int b = 0; b < 256; b++)
             d->normalised[c][b] = ((float)b / 255.0f - d->mean[c]) / d->std[c];

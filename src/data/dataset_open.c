@@ -1,4 +1,4 @@
-/* dataset_open.c: which kind of data set a folder holds (contract in dataset.h). */
+/* Detects the kind of data set in a folder and opens it (dataset.h). */
 #include "core/log.h"
 #include "data/cifar.h"
 #include "data/dataset.h"
@@ -11,7 +11,7 @@ enum ss_status ss_dataset_open(const char *dir, enum ss_split split,
     if (ss_imagefolder_is(dir, &has_val))
         return ss_dataset_open_images(dir, split, options, out);
     const struct ss_cifar *cifar;
-    char size[SS_SIZE_ROOM];
+    char size[SS_SIZE_CAPACITY];
     SS_TRY(ss_cifar_find(dir, &cifar));
     if (options->val_fraction > 0)
         return ss_fail(SS_ERR_INVALID,

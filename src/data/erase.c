@@ -20,7 +20,7 @@ int ss_erase_draw(double p, uint64_t seed, uint32_t epoch, uint32_t sample, int 
     for (int i = 0; i < TRIES; i++) {
         const double area = (double)height * width * ss_rng_between(&rng, scale_min, scale_max);
         const double ratio = exp(ss_rng_between(&rng, log(ratio_min), log(ratio_max)));
-        /* rint rounds half to even, as Python's round. */
+        /* rint rounds half to even, like Python's round. */
         const double h = rint(sqrt(area * ratio)), w = rint(sqrt(area / ratio));
         if (!(h < height && w < width))
             continue;
@@ -37,7 +37,7 @@ void ss_erase_apply(const struct ss_dataset *d, const struct ss_area *area, int 
 {
     const size_t element = bytes ? 1 : sizeof(float), width = (size_t)area->width;
     for (int c = 0; c < d->channels; c++) {
-        const int value = bytes ? (int)rintf(255 * d->mean[c]) : 0; /* 0: that of fp32, too */
+        const int value = bytes ? (int)rintf(255 * d->mean[c]) : 0; /* 0 also in fp32 */
         for (int y = area->y; y < area->y + area->height; y++) {
             const size_t row = (size_t)c * (size_t)d->height + (size_t)y;
             const size_t at = row * (size_t)d->width + (size_t)area->x;

@@ -15,18 +15,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Room for a folder's name leaves some for the names inside it. */
-enum { FOLDER_ROOM = 3840, PATH_ROOM = 4096, LINE_ROOM = 400 };
+/* FOLDER_CAPACITY leaves space in PATH_CAPACITY for file names inside the folder. */
+enum { FOLDER_CAPACITY = 3840, PATH_CAPACITY = 4096, LINE_CAPACITY = 400 };
 
-enum { WANTED_ROOM = 2 * SS_CIFAR_MAX_FILES + 1 };
+enum { WANTED_CAPACITY = 2 * SS_CIFAR_MAX_FILES + 1 };
 
 struct work {
     const struct ss_cifar *cifar;
-    char wanted[WANTED_ROOM][32]; /* the files that come out of the archive */
+    char wanted[WANTED_CAPACITY][32]; /* the files to unpack from the archive */
     int count;
-    char folder[FOLDER_ROOM]; /* temporary, inside the target */
-    char inside[PATH_ROOM];   /* the archive's folder, where tar puts the files */
-    char archive[PATH_ROOM], out[PATH_ROOM], err[PATH_ROOM];
+    char folder[FOLDER_CAPACITY]; /* temporary, inside the target */
+    char inside[PATH_CAPACITY];   /* the archive's folder, to which tar unpacks the files */
+    char archive[PATH_CAPACITY], out[PATH_CAPACITY], err[PATH_CAPACITY];
 };
 
 static void list_wanted(struct work *w)
@@ -52,7 +52,7 @@ static enum ss_status begin_work(struct work *w, const char *dir)
 
 static void end_work(const struct work *w)
 {
-    char path[PATH_ROOM];
+    char path[PATH_CAPACITY];
     for (int i = 0; i < w->count; i++) {
         int n = snprintf(path, sizeof path, "%s/%s", w->inside, w->wanted[i]);
         if (n > 0 && (size_t)n < sizeof path)
@@ -66,10 +66,10 @@ static void end_work(const struct work *w)
         ss_warn("%s: cannot remove the temporary folder: %s", w->folder, strerror(errno));
 }
 
-/* The first or last line of a file that says anything, "" if none: why a program failed. */
-static void read_line(const char *path, int last, char line[LINE_ROOM])
+/* Read the first or last non-empty line of a program's output, "" if there is none. */
+static void read_line(const char *path, int last, char line[LINE_CAPACITY])
 {
-    char next[LINE_ROOM];
+    char next[LINE_CAPACITY];
     line[0] = '\0';
     FILE *f = fopen(path, "re");
     if (!f)
@@ -120,7 +120,7 @@ static enum ss_status download(const struct work *w, const char *url)
                        "and unpack %s and so on here",
                        url, w->wanted[0]);
     if (code != 0) {
-        char why[LINE_ROOM];
+        char why[LINE_CAPACITY];
         read_line(w->err, 1, why);
         return ss_fail(SS_ERR_IO, "%s: the download failed (%s: exit status %d%s%s)", url, program,
                        code, why[0] ? ": " : "", why);
@@ -145,9 +145,9 @@ static enum ss_status check_sum(const struct work *w, const char *url, const cha
     int code;
     SS_TRY(run(w, argv, w->archive, &code));
     if (code < 0)
-        return ss_fail(SS_ERR_UNSUPPORTED, "%s is not installed; it checks the downloaded archive",
-                       program);
-    char got[LINE_ROOM];
+        return ss_fail(SS_ERR_UNSUPPORTED,
+                       "%s is not installed; it is needed to verify the archive", program);
+    char got[LINE_CAPACITY];
     read_line(w->out, 0, got);
     got[strcspn(got, " ")] = '\0';
     if (code != 0 || !is_hex(got, strlen(expected)))
@@ -163,8 +163,8 @@ static enum ss_status check_sum(const struct work *w, const char *url, const cha
 static enum ss_status unpack(const struct work *w, const char *url)
 {
     enum { FIXED = 6 };
-    char paths[WANTED_ROOM][80];
-    const char *tar[FIXED + WANTED_ROOM + 1] = {"tar", "-xzf",    w->archive,
+    char paths[WANTED_CAPACITY][80];
+    const char *tar[FIXED + WANTED_CAPACITY + 1] = {"tar", "-xzf",    w->archive,
                                                 "-C",  w->folder, "--no-same-owner"};
     for (int i = 0; i < w->count; i++) {
         snprintf(paths[i], sizeof paths[i], "%s/%s", w->cifar->binary, w->wanted[i]);
@@ -173,18 +173,19 @@ static enum ss_status unpack(const struct work *w, const char *url)
     int code;
     SS_TRY(run(w, tar, NULL, &code));
     if (code < 0)
-        return ss_fail(SS_ERR_UNSUPPORTED, "tar is not installed; it unpacks the archive");
+        return ss_fail(SS_ERR_UNSUPPORTED,
+                       "tar is not installed; it is needed to unpack the archive");
     if (code != 0) {
-        char why[LINE_ROOM];
+        char why[LINE_CAPACITY];
         read_line(w->err, 0, why);
         return ss_fail(SS_ERR_FORMAT, "%s: cannot unpack the archive (tar: exit status %d%s%s)",
                        url, code, why[0] ? ": " : "", why);
     }
     for (int i = 0; i < w->count; i++) {
-        char path[PATH_ROOM];
+        char path[PATH_CAPACITY];
         struct stat st;
         SS_TRY(ss_folder_join(path, sizeof path, w->inside, w->wanted[i]));
-        /* A link in the archive would make the records come from elsewhere. */
+        /* A link in the archive could redirect to a file outside it. */
         if (lstat(path, &st) != 0 || !S_ISREG(st.st_mode))
             return ss_fail(SS_ERR_FORMAT, "%s: %s in the archive is not a regular file", url,
                            w->wanted[i]);
@@ -200,13 +201,13 @@ static enum ss_status unpack(const struct work *w, const char *url)
 static enum ss_status move_files(const struct work *w, const char *dir)
 {
     for (int i = 0; i < w->count; i++) {
-        char from[PATH_ROOM], to[PATH_ROOM];
+        char from[PATH_CAPACITY], to[PATH_CAPACITY];
         SS_TRY(ss_folder_join(from, sizeof from, w->inside, w->wanted[i]));
         SS_TRY(ss_folder_join(to, sizeof to, dir, w->wanted[i]));
         int fd = open(from, O_RDONLY | O_CLOEXEC);
         int failed = fd < 0 || fsync(fd) != 0 || rename(from, to) != 0;
         enum ss_status status =
-            failed ? ss_fail(SS_ERR_IO, "%s: cannot put the file there: %s", to, strerror(errno))
+            failed ? ss_fail(SS_ERR_IO, "%s: cannot move the file there: %s", to, strerror(errno))
                    : SS_OK;
         if (fd >= 0)
             close(fd);

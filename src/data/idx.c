@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-/* What gzip can make of a byte, in the best case. */
+/* MOST_PACKED: upper bound of gzip's compression ratio. */
 enum { HEAD = 4, BYTES = 8, MOST_PACKED = 1032 };
 
-/* Exactly n bytes, unless the file ends. */
+/* Read exactly n bytes; fail if the file ends earlier. */
 static enum ss_status take(gzFile f, const char *path, uint8_t *to, size_t n)
 {
     enum { PART = 1 << 30 };
@@ -22,7 +22,7 @@ static enum ss_status take(gzFile f, const char *path, uint8_t *to, size_t n)
         if (got < 0)
             return ss_fail(SS_ERR_FORMAT, "%s: %s", path, gzerror(f, &code));
         if (got == 0)
-            return ss_fail(SS_ERR_FORMAT, "%s: truncated: it ends %zu bytes too early", path, n);
+            return ss_fail(SS_ERR_FORMAT, "%s: truncated: %zu bytes are missing", path, n);
         to += got;
         n -= (size_t)got;
     }
@@ -34,11 +34,11 @@ static enum ss_status read_head(gzFile f, const char *path, struct ss_npz_array 
     uint8_t head[HEAD], size[4];
     SS_TRY(take(f, path, head, sizeof head));
     if (head[0] || head[1] || !head[3] || head[3] > SS_NPZ_MAX_DIMS)
-        return ss_fail(SS_ERR_FORMAT, "%s: is no IDX file: it begins with %02x %02x %02x %02x",
+        return ss_fail(SS_ERR_FORMAT, "%s: not an IDX file: it begins with %02x %02x %02x %02x",
                        path, head[0], head[1], head[2], head[3]);
     if (head[2] != BYTES)
         return ss_fail(SS_ERR_UNSUPPORTED,
-                       "%s: its values are of type 0x%02x; only bytes (0x08) are read", path,
+                       "%s: its values are of type 0x%02x; only bytes (0x08) are supported", path,
                        head[2]);
     strcpy(out->type, "|u1");
     out->item = 1;
@@ -68,7 +68,7 @@ static enum ss_status read_values(gzFile f, const char *path, struct ss_npz_arra
     SS_TRY(take(f, path, out->owned, n));
     return gzread(f, &more, 1) == 0
                ? SS_OK
-               : ss_fail(SS_ERR_FORMAT, "%s: goes on behind its %zu values", path, n);
+               : ss_fail(SS_ERR_FORMAT, "%s: extra data after its %zu values", path, n);
 }
 
 enum ss_status ss_idx_read(const char *dir, const char *name, struct ss_npz_array *out)

@@ -10,8 +10,8 @@ struct ss_image_loader {
     struct ss_image_file file;
     struct ss_decoder *decoder;
     struct ss_resizer *resizer;
-    uint8_t *colour; /* of a sample that becomes grey */
-    size_t room;
+    uint8_t *colour; /* RGB sample before grayscale conversion */
+    size_t capacity;
 };
 
 enum ss_status ss_image_open(struct ss_image_loader **out)
@@ -51,7 +51,7 @@ static enum ss_status choose_crop(const struct ss_image_how *how, size_t i, int 
     return SS_OK;
 }
 
-/* The pixels that the crop needs, from the file. */
+/* Decode the pixels that the crop needs from the file. */
 static enum ss_status decode(struct ss_image_loader *l, const struct ss_imagefolder *folder,
                              size_t i, const struct ss_image_how *how, struct ss_crop *crop,
                              struct ss_pixels *pixels)
@@ -67,7 +67,8 @@ static enum ss_status decode(struct ss_image_loader *l, const struct ss_imagefol
     return ss_decoder_decode(l->decoder, &crop->area, scale, pixels);
 }
 
-/* The same from the whole image: resizing must not see what lies around the crop. */
+/* Take the pixels of the crop from the pack. They exclude the surroundings, as after decode():
+ * resizing must not use pixels outside of the crop. */
 static enum ss_status cut(const struct ss_image_how *how, size_t i, struct ss_crop *crop,
                           struct ss_pixels *pixels)
 {
@@ -79,17 +80,17 @@ static enum ss_status cut(const struct ss_image_how *how, size_t i, struct ss_cr
     return SS_OK;
 }
 
-/* The sample in colour, and from that in grey: as Grayscale behind crop and flip. */
+/* Compute the sample in RGB and convert it to grayscale: Grayscale follows crop and flip. */
 static enum ss_status apply_grey(struct ss_image_loader *l, const struct ss_crop *crop,
                                  const struct ss_pixels *pixels, uint8_t *out)
 {
     const size_t n = (size_t)crop->window.width * (size_t)crop->window.height;
-    if (l->room < 3 * n) {
+    if (l->capacity < 3 * n) {
         uint8_t *colour = realloc(l->colour, 3 * n);
         if (!colour)
             return ss_fail_memory("an image", 3 * n);
         l->colour = colour;
-        l->room = 3 * n;
+        l->capacity = 3 * n;
     }
     SS_TRY(ss_crop_apply(l->resizer, crop, pixels, SS_PIXELS_CHW, l->colour));
     ss_pixels_grey(l->colour, n, out);
@@ -102,8 +103,8 @@ enum ss_status ss_image_load(struct ss_image_loader *l, const struct ss_imagefol
     struct ss_crop crop;
     struct ss_pixels pixels;
     if (how->size.height < 1 || how->size.width < 1)
-        return ss_fail(SS_ERR_INVALID, "a sample of %d x %d pixels", how->size.height,
-                       how->size.width);
+        return ss_fail(SS_ERR_INVALID, "a sample of %d x %d pixels; give at least 1 x 1",
+                       how->size.height, how->size.width);
     if (how->pack)
         SS_TRY(cut(how, i, &crop, &pixels));
     else

@@ -1,4 +1,4 @@
-/* image_dataset.c: a data set of image files (contract in dataset.h). */
+/* Data sets of image files (dataset.h). */
 #include "core/folder.h"
 #include "core/log.h"
 #include "core/utf8.h"
@@ -20,14 +20,14 @@ struct ss_images {
     struct ss_imagefolder *folder;
     struct ss_pack *pack; /* NULL: files are decoded */
     struct ss_dataset_options options;
-    _Atomic unsigned char *corrupt; /* per file: was skipped, and named */
+    _Atomic unsigned char *corrupt; /* per file: was skipped and reported */
 };
 
-/* Of one loading thread. */
+/* State of one loading thread. */
 struct context {
     struct ss_image_loader *loader;
     uint8_t *pixels; /* of one sample */
-    size_t room;
+    size_t capacity;
 };
 
 static pthread_key_t key;
@@ -47,7 +47,8 @@ static void make_key(void)
     key_error = pthread_key_create(&key, free_context);
 }
 
-/* The calling thread's, with room for so many bytes. */
+/* Return the calling thread's context, created if missing, with space for `bytes` bytes of
+ * pixels. */
 static enum ss_status find_context(size_t bytes, struct context **out)
 {
     pthread_once(&key_once, make_key);
@@ -66,18 +67,18 @@ static enum ss_status find_context(size_t bytes, struct context **out)
             return status;
         }
     }
-    if (c->room < bytes) {
+    if (c->capacity < bytes) {
         uint8_t *pixels = realloc(c->pixels, bytes);
         if (!pixels)
             return ss_fail_memory("an image", bytes);
         c->pixels = pixels;
-        c->room = bytes;
+        c->capacity = bytes;
     }
     *out = c;
     return SS_OK;
 }
 
-/* Is the sample made of an image of its size, as CIFAR's are of records? */
+/* Whether the sample uses the training transform of CIFAR: resize to its size, pad, crop, flip. */
 static int pads(const struct ss_dataset *d, const struct ss_load_how *how)
 {
     return how->augment && d->images->options.crop == SS_CROP_PADDED;
@@ -103,7 +104,7 @@ static enum ss_status load_file(const struct ss_dataset *d, size_t file, size_t 
     return ss_image_load(c->loader, d->images->folder, file, &image, out);
 }
 
-/* The same where a corrupt file is no error: *skipped then. */
+/* load_file that sets *skipped for a corrupt file instead of failing. */
 static enum ss_status try_file(const struct ss_dataset *d, size_t file, size_t i,
                                const struct ss_load_how *how, struct context *c, uint8_t *out,
                                int *skipped)
@@ -124,7 +125,7 @@ static enum ss_status try_file(const struct ss_dataset *d, size_t file, size_t i
     return SS_OK;
 }
 
-/* Sample i as bytes; *file: whose image it is, SIZE_MAX: nobody's. */
+/* Load sample i as bytes. *file: the file that was loaded; SIZE_MAX: skipped, not replaced. */
 static enum ss_status load_bytes(const struct ss_dataset *d, size_t i,
                                  const struct ss_load_how *how, struct context *c, uint8_t *out,
                                  size_t *file)
@@ -140,7 +141,7 @@ static enum ss_status load_bytes(const struct ss_dataset *d, size_t i,
             return SS_OK;
     }
     if (how->replace)
-        return ss_fail(SS_ERR_FORMAT, "%s: none of %zu files is a usable image", d->path, d->count);
+        return ss_fail(SS_ERR_FORMAT, "%s: no usable image among %zu files", d->path, d->count);
     *file = SIZE_MAX;
     return SS_OK;
 }
@@ -197,7 +198,7 @@ const char *ss_dataset_class(const struct ss_dataset *d, int label)
     return d->class_names ? d->class_names[label] : NULL;
 }
 
-/* Where the list, which is UTF-8, has a name, searched from an index on; -1: nowhere. */
+/* Search the UTF-8 list for a name, starting at index `from`. Returns its index, or -1. */
 static int find_name(const char *name, int classes, char *const *names, int from)
 {
     for (int i = 0; i < classes; i++)
@@ -219,8 +220,8 @@ enum ss_status ss_dataset_label_by(struct ss_dataset *d, int classes, char *cons
         if (label_of[c] < 0) {
             free(label_of);
             return ss_fail(SS_ERR_MISMATCH,
-                           "%s: its class \"%s\" is none of the %d that the weights were trained "
-                           "with, the first of which is \"%s\"",
+                           "%s: class \"%s\" is not among the %d classes that the weights were "
+                           "trained with (first: \"%s\")",
                            d->path, ss_dataset_class(d, c), classes, names[0]);
         }
         *changed |= label_of[c] != c;
@@ -245,7 +246,7 @@ int ss_dataset_skipped(const struct ss_dataset *d, size_t i)
 
 static const struct ss_dataset_ops image_ops = {load, close_images};
 
-/* Takes the folder, in every case. */
+/* Takes ownership of the folder, also on failure. */
 static enum ss_status open_images(struct ss_imagefolder *folder,
                                   const struct ss_dataset_options *options, struct ss_images **out)
 {
@@ -258,7 +259,7 @@ static enum ss_status open_images(struct ss_imagefolder *folder,
     p->options = *options;
     enum ss_status status = SS_OK;
     if (!options->skip_corrupt)
-        status = ss_imagefolder_check_sizes(p->folder); /* known before the first step */
+        status = ss_imagefolder_check_sizes(p->folder); /* fail before the first step */
     if (status == SS_OK && !(p->corrupt = calloc(p->folder->count, 1)))
         status = ss_fail_memory("a data set", p->folder->count);
     if (status != SS_OK) {
@@ -269,7 +270,7 @@ static enum ss_status open_images(struct ss_imagefolder *folder,
     return SS_OK;
 }
 
-/* The data set of a folder, which it takes in every case. */
+/* Open the data set of a folder. Takes ownership of the folder, also on failure. */
 static enum ss_status open_dataset(struct ss_imagefolder *folder,
                                    const struct ss_dataset_options *options,
                                    struct ss_dataset **out)
@@ -316,7 +317,7 @@ static enum ss_status check_channels(const char *path, const struct ss_dataset_o
     if (!options->channels || options->channels == 1 || options->channels == 3)
         return SS_OK;
     return ss_fail(SS_ERR_UNSUPPORTED,
-                   "%s: samples of %d channels are wanted; images have 3, or 1 in grey", path,
+                   "%s: %d channels per sample; images have 3, or 1 as grayscale", path,
                    options->channels);
 }
 
@@ -339,7 +340,7 @@ enum ss_status ss_images_open(const char *path, const struct ss_dataset_options 
     return open_dataset(folder, options, out);
 }
 
-enum ss_status ss_images_path(const struct ss_dataset *d, size_t i, char *out, size_t room)
+enum ss_status ss_images_path(const struct ss_dataset *d, size_t i, char *out, size_t capacity)
 {
-    return ss_folder_join(out, room, d->path, ss_imagefolder_name(d->images->folder, i));
+    return ss_folder_join(out, capacity, d->path, ss_imagefolder_name(d->images->folder, i));
 }

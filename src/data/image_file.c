@@ -10,7 +10,7 @@
 struct ss_decoder {
     struct ss_jpeg *jpeg;
     struct ss_png *png;
-    int is_png; /* the image that was begun */
+    int is_png; /* the current image */
 };
 
 static int ends_with_any(const char *name, const char *const *endings)

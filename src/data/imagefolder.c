@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* The folder's part of a path, with which os.walk sorts, before the file's. */
+/* Compare the folders of two paths, then the file names: the order of os.walk. */
 static int compare_paths(const char *a, const char *b)
 {
     const char *slash_a = strrchr(a, '/'), *slash_b = strrchr(b, '/');
@@ -40,7 +40,7 @@ static enum ss_status sort_files(struct ss_imagefolder *f, int by_class)
     qsort_r(f->entries, f->count, sizeof *f->entries, compare_entries, &how);
     for (size_t i = 1; i < f->count; i++)
         if (!strcmp(ss_imagefolder_name(f, i - 1), ss_imagefolder_name(f, i)))
-            return ss_fail(SS_ERR_FORMAT, "%s/val_annotations.txt: %s is there twice", f->root,
+            return ss_fail(SS_ERR_FORMAT, "%s/val_annotations.txt: %s is listed twice", f->root,
                            ss_imagefolder_name(f, i));
     return SS_OK;
 }
@@ -91,8 +91,8 @@ static enum ss_status list(struct ss_imagefolder *f, const char *dir, enum ss_sp
         return ss_fail(SS_ERR_IO, "%s: cannot list this folder: %s", dir, strerror(errno));
     if (!imagefolder_find_layout(dir, &at))
         return ss_fail(SS_ERR_FORMAT,
-                       "%s: holds no images in folders; train/ and val/ with one folder for each "
-                       "class are wanted",
+                       "%s: holds no images in folders; expected train/ and val/ with one folder "
+                       "for each class",
                        dir);
     SS_TRY(imagefolder_check_layout(&at, options->val_fraction));
     const int of_val = split == SS_SPLIT_TEST && at.val[0];
@@ -120,7 +120,7 @@ static enum ss_status list_file(struct ss_imagefolder *f)
     if (!slash)
         strcpy(f->root, ".");
     else
-        slash[slash == f->root] = '\0'; /* the folder "/" keeps its name */
+        slash[slash == f->root] = '\0'; /* the folder "/" stays "/" */
     return imagefolder_add(f, name, -1);
 }
 
@@ -139,7 +139,7 @@ static enum ss_status list_flat(struct ss_imagefolder *f, const char *path)
     return SS_OK;
 }
 
-/* The folder, if listing it went well. */
+/* Set *out to f on success, else close f. Returns status. */
 static enum ss_status give(struct ss_imagefolder *f, enum ss_status status,
                            struct ss_imagefolder **out)
 {

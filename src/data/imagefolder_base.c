@@ -1,5 +1,4 @@
-/* imagefolder_base.c: the list itself, and the reading of a file (contracts in imagefolder.h and
- * imagefolder_internal.h). */
+/* The list of files and the reading of a file (imagefolder.h, imagefolder_internal.h). */
 #include "core/folder.h"
 #include "core/log.h"
 #include "data/imagefolder_internal.h"
@@ -11,27 +10,27 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Room for one more element, doubled so that long lists grow cheaply. */
-static enum ss_status grow(void *pointer, size_t *room, size_t want, size_t size)
+/* Grow an array to at least `want` elements by doubling its capacity. */
+static enum ss_status grow(void *pointer, size_t *capacity, size_t want, size_t size)
 {
     void **p = pointer;
-    if (want <= *room)
+    if (want <= *capacity)
         return SS_OK;
-    size_t more = *room ? *room : 1024;
+    size_t more = *capacity ? *capacity : 1024;
     while (more < want)
         more *= 2;
     void *q = realloc(*p, more * size);
     if (!q)
         return ss_fail_memory("a list of files", more * size);
     *p = q;
-    *room = more;
+    *capacity = more;
     return SS_OK;
 }
 
 enum ss_status imagefolder_store(struct ss_imagefolder *f, const char *string, size_t length,
                                  size_t *at)
 {
-    SS_TRY(grow(&f->text, &f->text_room, f->text_used + length + 1, 1));
+    SS_TRY(grow(&f->text, &f->text_capacity, f->text_used + length + 1, 1));
     memcpy(f->text + f->text_used, string, length);
     f->text[f->text_used + length] = '\0';
     *at = f->text_used;
@@ -48,7 +47,7 @@ enum ss_status imagefolder_add(struct ss_imagefolder *f, const char *name, int l
         return ss_fail(SS_ERR_IO, "%s: cannot be read: %s", path, strerror(errno));
     if (!S_ISREG(st.st_mode))
         return ss_fail(SS_ERR_IO, "%s: is not a regular file", path);
-    SS_TRY(grow(&f->entries, &f->room, f->count + 1, sizeof *f->entries));
+    SS_TRY(grow(&f->entries, &f->capacity, f->count + 1, sizeof *f->entries));
     struct ss_imagefolder_entry *e = &f->entries[f->count];
     SS_TRY(imagefolder_store(f, name, strlen(name), &e->name));
     e->size = (uint64_t)st.st_size;
@@ -97,7 +96,7 @@ static enum ss_status read_descriptor(int fd, struct ss_image_file *file)
     if (!S_ISREG(st.st_mode))
         return ss_fail(SS_ERR_IO, "%s: is not a regular file", file->path);
     size_t size = (size_t)st.st_size;
-    SS_TRY(grow(&file->bytes, &file->room, size + 1, 1));
+    SS_TRY(grow(&file->bytes, &file->capacity, size + 1, 1));
     size_t done = 0;
     while (done < size) {
         ssize_t n = read(fd, file->bytes + done, size - done);

@@ -1,5 +1,5 @@
-/* imagefolder_layout.c: where a data set of images has its splits, and one that is split off (contracts in
- * imagefolder_internal.h). */
+/* Layout detection for image folders, and splitting off a validation set
+ * (imagefolder_internal.h). */
 #include "core/log.h"
 #include "core/rng.h"
 #include "data/imagefolder_internal.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* What a validation set is called; the first one that is there. */
+/* Names of the validation folder; the first that exists is used. */
 static const char *const val_names[] = {"val", "validation", "valid", "test"};
 enum { VAL_NAMES = sizeof val_names / sizeof *val_names };
 
@@ -23,11 +23,11 @@ int imagefolder_is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* out: the folder NAME of dir; 0 where there is none. */
-static int enter(const char *dir, const char *name, char *out, size_t room)
+/* Write DIR/NAME to out. Returns 1 if it is a folder. */
+static int enter(const char *dir, const char *name, char *out, size_t capacity)
 {
-    int n = snprintf(out, room, "%s/%s", dir, name);
-    return n > 0 && (size_t)n < room && imagefolder_is_folder(out);
+    int n = snprintf(out, capacity, "%s/%s", dir, name);
+    return n > 0 && (size_t)n < capacity && imagefolder_is_folder(out);
 }
 
 static int has_image(const char *dir)
@@ -41,10 +41,10 @@ static int has_image(const char *dir)
     return found;
 }
 
-/* What the folders in dir are, up to the first one with images. */
+/* Result of scanning the folders in a folder, up to the first one with images. */
 struct folders {
     int count;
-    int with_images; /* one has some, in itself or in TinyImageNet's images/ */
+    int with_images; /* one has images, directly or in images/ as in TinyImageNet */
     char last[4096];
 };
 
@@ -65,7 +65,7 @@ static void scan_folder(const char *dir, struct folders *f)
         closedir(d);
 }
 
-/* *in: what was seen where no train/ is there. */
+/* Detect the layout of `base`. *in: the folders in base, scanned only if there is no train/. */
 static int find_at(const char *base, struct folders *in, struct imagefolder_layout *l)
 {
     snprintf(l->base, sizeof l->base, "%s", base);
@@ -91,35 +91,35 @@ enum ss_status imagefolder_check_layout(const struct imagefolder_layout *l, doub
 {
     if (!l->train[0])
         return ss_fail(SS_ERR_FORMAT,
-                       "%s: is there and no train/ beside it, whose folders say which label each "
-                       "class has",
+                       "%s: has no train/ next to it; the folders of train/ define the class "
+                       "labels",
                        l->val);
     if (l->val[0] && val_fraction > 0)
-        return ss_fail(
-            SS_ERR_INVALID,
-            "--val-fraction: %s is there already, the validation set; leave the option out",
-            l->val);
+        return ss_fail(SS_ERR_INVALID,
+                       "--val-fraction: the validation set %s already exists; leave the option out",
+                       l->val);
     if (l->val[0] || val_fraction > 0)
         return SS_OK;
     if (strcmp(l->train, l->base) != 0)
         return ss_fail(SS_ERR_FORMAT,
-                       "%s: train/ is there and no validation set (val/, validation/, valid/ or "
+                       "%s: has train/ but no validation set (val/, validation/, valid/ or "
                        "test/); add it, or split one off: --val-fraction 0.1",
                        l->base);
     return ss_fail(SS_ERR_FORMAT,
-                   "%s: its folders are classes, and no train/ and val/ are there; split a "
-                   "validation set off: --val-fraction 0.1",
+                   "%s: has class folders but no train/ and val/; split off a validation set: "
+                   "--val-fraction 0.1",
                    l->base);
 }
 
-/* How many of n: at least one, and not all. */
+/* Return the number of validation files among n: at least one, but not all. */
 static size_t share_of(size_t n, double fraction)
 {
     const size_t share = (size_t)llround((double)n * fraction);
     return n < 2 ? 0 : share < 1 ? 1 : share < n ? share : n - 1;
 }
 
-/* Selection sampling, S of Knuth, TAOCP 2, section 3.4.2: each file of a class is as likely as the others. */
+/* Selection sampling (Knuth, TAOCP 2, section 3.4.2, algorithm S): all files of a class are equally
+ * likely. */
 enum ss_status imagefolder_split_off(struct ss_imagefolder *f, enum ss_split split,
                                      const struct ss_dataset_options *options)
 {
@@ -141,7 +141,7 @@ enum ss_status imagefolder_split_off(struct ss_imagefolder *f, enum ss_split spl
     f->count = kept;
     return kept ? SS_OK
                 : ss_fail(SS_ERR_FORMAT,
-                          "%s: every class has one image, so that none can be split off; leave "
-                          "--val-fraction out and give a val/",
+                          "%s: every class has one image, so no validation set can be split off; "
+                          "leave --val-fraction out and add val/",
                           f->root);
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 16 }; /* of folders in a class; links may go round in circles */
+enum { MAX_DEPTH = 16 }; /* of folders in a class; symbolic links may form cycles */
 
 static enum ss_status open_folder(const char *path, DIR **out)
 {
@@ -22,7 +22,7 @@ static enum ss_status open_folder(const char *path, DIR **out)
     return SS_OK;
 }
 
-/* The next entry but . and ..; NULL at the end, or with *status set. */
+/* Return the next entry except . and ..; NULL at the end or on error, with *status set. */
 static const char *next_entry(DIR *d, const char *path, enum ss_status *status)
 {
     for (;;) {
@@ -101,9 +101,8 @@ static enum ss_status scan_folder(struct ss_imagefolder *f, const char *below, i
     else
         memcpy(path, f->root, sizeof path);
     if (depth > MAX_DEPTH)
-        return ss_fail(SS_ERR_FORMAT,
-                       "%s: more than %d folders in one another; a link in a circle?", path,
-                       MAX_DEPTH);
+        return ss_fail(SS_ERR_FORMAT, "%s: more than %d nested folders; a cycle of symbolic links?",
+                       path, MAX_DEPTH);
     DIR *d;
     SS_TRY(open_folder(path, &d));
     enum ss_status status = SS_OK;
@@ -121,7 +120,7 @@ static enum ss_status scan_folder(struct ss_imagefolder *f, const char *below, i
     return status;
 }
 
-/* Every folder of root is a class of train. */
+/* Check that every folder of root is a class of train. */
 static enum ss_status check_folders(const struct ss_imagefolder *f)
 {
     DIR *d;

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Called for each line that is not empty, cut at tabs into at most two fields and a rest; line
- * counts from 1. */
+/* Called for each non-empty line with its first two tab-separated fields; second may be NULL. Lines
+ * are numbered from 1. */
 typedef enum ss_status (*line_taker)(void *context, const char *path, size_t line, char *first,
                                      char *second);
 
@@ -57,7 +57,7 @@ enum ss_status imagefolder_read_wnids(struct ss_imagefolder *f, const char *dir)
     enum ss_status status = take_lines(dir, "wnids.txt", take_wnid, &w);
     for (int k = 0; status == SS_OK && k < f->classes; k++)
         if (!w.seen[k])
-            status = ss_fail(SS_ERR_FORMAT, "%s/wnids.txt: lacks %s, which is a folder of train/",
+            status = ss_fail(SS_ERR_FORMAT, "%s/wnids.txt: %s is missing; it is a folder of train/",
                              dir, ss_imagefolder_class(f, k));
     free(w.seen);
     return status;
@@ -71,7 +71,7 @@ static enum ss_status take_words(void *context, const char *path, size_t line, c
     struct ss_imagefolder *f = context;
     int label = imagefolder_find_class(f, wnid);
     if (label < 0 || !words)
-        return SS_OK; /* the file explains all of WordNet */
+        return SS_OK; /* the file describes all of WordNet */
     return imagefolder_store(f, words, strlen(words), &f->class_words[label]);
 }
 

@@ -1,7 +1,9 @@
-/* libjpeg reports an error by calling error_exit, which must not return: here it jumps back into
- * guard(), the only function with a setjmp. guard() has no variable that changes after the setjmp,
- * what the steps need is in struct ss_jpeg, and between the jump and guard() there are only
- * libjpeg's frames and those of steps that hold nothing. */
+/* JPEG decoder on libjpeg.
+ *
+ * libjpeg reports an error by calling error_exit, which must not return: it jumps back into
+ * guard(), the only function with a setjmp. guard() has no variables that change after the
+ * setjmp; all state of the steps is in struct ss_jpeg; and the frames that the jump unwinds,
+ * those of libjpeg and of the steps, own no resources. */
 #include "data/jpeg.h"
 #include "core/log.h"
 #include "data/jpeg_memory.h"
@@ -14,8 +16,8 @@
 #include <jpeglib.h>
 
 enum {
-    /* Columns beside a crop that are decoded too: smooth upsampling looks at the neighbours of a
-     * colour sample, which covers up to 4 pixels. */
+    /* Extra columns decoded on both sides of a crop: fancy upsampling uses the neighbors of a
+     * chroma sample, which covers up to 4 pixels. */
     MARGIN = 8,
 };
 
@@ -28,15 +30,16 @@ struct ss_jpeg {
     jmp_buf escape;
     char name[512];
     char text[JMSG_LENGTH_MAX], warning[JMSG_LENGTH_MAX];
-    enum ss_status status; /* of the error that jumped */
+    enum ss_status status; /* of the error that caused the jump */
     const uint8_t *bytes;
     size_t size;
     int begun;
-    /* One decoding: the area in pixels of the reduced image; the columns that libjpeg gives. */
+    /* Current decoding: the area in pixels of the reduced image; the columns that libjpeg
+     * returns. */
     struct ss_area area;
     int first_column, columns, scale;
     uint8_t *pixels;
-    size_t room, stride;
+    size_t capacity, stride;
 };
 
 static struct ss_jpeg *jpeg_of(j_common_ptr c)
@@ -51,7 +54,7 @@ _Noreturn static void on_error(j_common_ptr c)
     if (c->err->msg_code == JERR_INPUT_EOF)
         snprintf(j->text, sizeof j->text, "the file ends too early, after %zu bytes", j->size);
     else if (c->err->msg_code == JERR_OUT_OF_MEMORY)
-        snprintf(j->text, sizeof j->text, "needs more than %zu MiB of memory, or there is no more",
+        snprintf(j->text, sizeof j->text, "needs more than %zu MiB of memory, or out of memory",
                  j->memory.limit >> 20);
     else
         c->err->format_message(c, j->text);
@@ -81,7 +84,7 @@ static void source_nothing(j_decompress_ptr c)
     (void)c;
 }
 
-/* All bytes were there from the beginning. */
+/* The buffer contains the whole file, so a request for more data means that it is truncated. */
 static boolean source_fill(j_decompress_ptr c)
 {
     ERREXIT(c, JERR_INPUT_EOF);
@@ -106,7 +109,7 @@ static int guard(struct ss_jpeg *j, void (*step)(struct ss_jpeg *))
     return 1;
 }
 
-/* The step, or an error with the file's name. */
+/* Run a step under guard(). Errors name the file. */
 static enum ss_status run(struct ss_jpeg *j, void (*step)(struct ss_jpeg *))
 {
     if (guard(j, step))
@@ -130,7 +133,7 @@ enum ss_status ss_jpeg_open(struct ss_jpeg **out)
     if (!j)
         return ss_fail_memory("a JPEG decoder", sizeof *j);
     j->memory.limit = SS_JPEG_MAX_MEMORY;
-    j->memory.keep = SS_PICTURE_KEEP;
+    j->memory.keep = SS_IMAGE_RETAIN;
     j->c.err = jpeg_std_error(&j->errors);
     j->errors.error_exit = on_error;
     j->errors.emit_message = on_message;
@@ -160,7 +163,7 @@ void ss_jpeg_close(struct ss_jpeg *j)
     free(j);
 }
 
-/* Forget the last image and its tables: a file without any must not be read with another's. */
+/* Discard the last image and its tables: a file without tables must not use those of another. */
 static void reset(struct ss_jpeg *j)
 {
     jpeg_abort_decompress(&j->c);
@@ -169,10 +172,10 @@ static void reset(struct ss_jpeg *j)
     for (int i = 0; i < NUM_HUFF_TBLS; i++)
         j->c.dc_huff_tbl_ptrs[i] = j->c.ac_huff_tbl_ptrs[i] = NULL;
     ss_jpeg_memory_reset(&j->memory);
-    if (j->room > SS_PICTURE_KEEP) {
+    if (j->capacity > SS_IMAGE_RETAIN) {
         free(j->pixels);
         j->pixels = NULL;
-        j->room = 0;
+        j->capacity = 0;
     }
     j->errors.num_warnings = 0;
     j->begun = 0;
@@ -183,8 +186,8 @@ static void step_header(struct ss_jpeg *j)
     jpeg_read_header(&j->c, TRUE);
 }
 
-/* The marker of the image's end. A part may be decoded without coming that far, so it is looked
- * for; in a whole file it is the last thing. PIL too refuses files that are cut before it. */
+/* Search for the end-of-image marker, backward from the end of the file, where it normally is.
+ * Decoding an area may never reach the marker. PIL also rejects files without it. */
 static int has_end(const struct ss_jpeg *j)
 {
     const uint8_t *begin = j->source.next_input_byte;
@@ -203,8 +206,8 @@ static enum ss_status check_header(const struct ss_jpeg *j)
                        c->data_precision);
     if (c->num_components != 1 && c->num_components != 3 && c->num_components != 4)
         return ss_fail(SS_ERR_FORMAT,
-                       "%s: %d components; grey (1), colour (3) and CMYK (4) can be read", j->name,
-                       c->num_components);
+                       "%s: %d components; supported are grayscale (1), color (3) and CMYK (4)",
+                       j->name, c->num_components);
     if (!has_end(j))
         return ss_fail(SS_ERR_FORMAT,
                        "%s: the file is truncated: the end marker is missing after %zu bytes; copy "
@@ -238,9 +241,9 @@ enum ss_status ss_jpeg_begin(struct ss_jpeg *j, const char *name, const uint8_t 
     return SS_OK;
 }
 
-/* Where scans of a progressive file are missing, libjpeg guesses coefficients from the blocks
- * around, and would not see those beside a part. It has read all scans before it starts, and
- * finds the blocks of all rows. */
+/* Return 1 if scans of a progressive file are missing. libjpeg then estimates coefficients from
+ * neighboring blocks, so all columns must be decoded. All rows are available, because libjpeg reads
+ * all scans before it starts. */
 static int is_smoothed(const struct jpeg_decompress_struct *c)
 {
     for (int k = 0; c->coef_bits && k < c->num_components; k++)
@@ -280,8 +283,7 @@ static int multiply_255(int a, int b)
     return ((t >> 8) + t) >> 8;
 }
 
-/* One row of CMYK as Adobe writes it (inverted: 255 is no ink), to RGB in place, rounded as PIL
- * does. */
+/* Convert a row of Adobe CMYK (inverted: 255 is no ink) to RGB in place, rounded as in PIL. */
 static void convert_cmyk(uint8_t *row, int columns)
 {
     const uint8_t *in = row;
@@ -305,7 +307,8 @@ static void step_rows(struct ss_jpeg *j)
     }
 }
 
-/* The pixels of an image reduced by `scale` that cover first .. first+count-1. */
+/* Map the pixels first .. first+count-1 to those that cover them in the image reduced by
+ * `scale`. */
 static void reduce(int scale, int *first, int *count)
 {
     int end = (*first + *count + scale - 1) / scale;
@@ -317,7 +320,7 @@ enum ss_status ss_jpeg_decode(struct ss_jpeg *j, const struct ss_area *need, int
                               struct ss_pixels *out)
 {
     if (!j->begun)
-        return ss_fail(SS_ERR_INVALID, "JPEG decoder: no image was begun, or it is decoded");
+        return ss_fail(SS_ERR_INVALID, "JPEG decoder: no image was begun, or it was decoded");
     int width = (int)j->c.image_width, height = (int)j->c.image_height;
     const struct ss_area all = {0, 0, width, height};
     if (!need)
@@ -332,7 +335,7 @@ enum ss_status ss_jpeg_decode(struct ss_jpeg *j, const struct ss_area *need, int
     reduce(scale, &j->area.y, &j->area.height);
     SS_TRY(run(j, step_start));
     SS_TRY(ss_pixels_reserve((size_t)j->columns * (size_t)j->c.output_components,
-                             (size_t)j->area.height, &j->pixels, &j->room, &j->stride));
+                             (size_t)j->area.height, &j->pixels, &j->capacity, &j->stride));
     SS_TRY(run(j, step_rows));
     out->rgb = j->pixels + 3 * (size_t)(j->area.x - j->first_column);
     out->stride = j->stride;

@@ -6,17 +6,17 @@
 #include <jerror.h>
 
 enum {
-    ALIGN = 64,             /* of every piece: libjpeg-turbo's SIMD code asks for 32 */
-    ROW_ALIGN = 128,        /* it writes whole vectors past the end of a row */
-    FIRST_BLOCK = 256 << 10 /* bytes; enough for an image of some hundred pixels a side */
+    ALIGN = 64,             /* of every piece; libjpeg-turbo's SIMD code requires 32 */
+    ROW_ALIGN = 128,        /* the SIMD code writes whole vectors past the end of a row */
+    FIRST_BLOCK = 256 << 10 /* bytes; enough for an image of a few hundred pixels a side */
 };
 
 struct ss_jpeg_block {
     struct ss_jpeg_block *next;
-    size_t size; /* of what follows the header, which takes ALIGN bytes */
+    size_t size; /* usable bytes, after a header of ALIGN bytes */
 };
 
-/* libjpeg declares these and leaves their content to the manager. All of an array is in memory. */
+/* Declared by libjpeg and defined by the memory manager. The whole array is in memory. */
 struct jvirt_sarray_control {
     JSAMPARRAY rows;
 };
@@ -50,7 +50,7 @@ static void *take(j_common_ptr cinfo, size_t size)
     size = (size + ALIGN - 1) / ALIGN * ALIGN;
     struct ss_jpeg_block *b = m->blocks;
     if (!b || size > b->size - m->used) {
-        /* As much again as there is, so that an image needs few blocks. */
+        /* Double the total, so that an image needs few blocks. */
         size_t want = m->total > FIRST_BLOCK ? m->total : FIRST_BLOCK;
         if (want > m->limit - m->total)
             want = m->limit - m->total;
@@ -73,7 +73,7 @@ static void *alloc_piece(j_common_ptr cinfo, int pool, size_t size)
     return take(cinfo, size);
 }
 
-/* `count` rows of row_bytes each, and the pointers to them. */
+/* Allocate `count` rows of row_bytes each, and the pointers to them. */
 static void *take_rows(j_common_ptr cinfo, size_t row_bytes, JDIMENSION count)
 {
     if (count && row_bytes > memory_of(cinfo)->limit / count)
@@ -181,7 +181,7 @@ void ss_jpeg_memory_reset(struct ss_jpeg_memory *m)
         return;
     size_t total = m->total;
     ss_jpeg_memory_close(m);
-    /* If malloc refuses, the next image asks again and reports it. */
+    /* If malloc fails here, the next image allocates again and reports a failure. */
     if (total && total <= m->keep)
         add_block(m, total);
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <jpeglib.h>
 
-/* As in jpeg.c, all that a jump out of libjpeg must not lose is in here. */
+/* As in jpeg.c, all state that must survive a longjmp out of libjpeg is in this struct. */
 struct writer {
     struct jpeg_compress_struct c;
     struct jpeg_error_mgr errors;
@@ -47,7 +47,7 @@ static void compress(struct writer *w)
         jpeg_simple_progression(c);
     jpeg_start_compress(c, TRUE);
     while (c->next_scanline < c->image_height) {
-        /* libjpeg does not write to it. */
+        /* libjpeg does not write to the row. */
         JSAMPROW row = (JSAMPROW)(uintptr_t)(w->rgb + 3 * (size_t)w->width * c->next_scanline);
         jpeg_write_scanlines(c, &row, 1);
     }
@@ -71,7 +71,7 @@ static enum ss_status write_bytes(const char *path, const void *bytes, size_t si
     if (fclose(f) == 0 && n == size)
         return SS_OK;
     enum ss_status status = ss_fail(SS_ERR_IO, "%s: cannot write: %s", path, strerror(errno));
-    remove(path); /* half an image */
+    remove(path); /* incomplete */
     return status;
 }
 
@@ -80,7 +80,7 @@ enum ss_status ss_jpeg_write(const char *path, const uint8_t *rgb, int width, in
 {
     if (width < 1 || height < 1 || width > JPEG_MAX_DIMENSION || height > JPEG_MAX_DIMENSION ||
         how->quality < 1 || how->quality > 100)
-        return ss_fail(SS_ERR_INVALID, "%s: %d x %d pixels, quality %d; a JPEG file cannot be so",
+        return ss_fail(SS_ERR_INVALID, "%s: %d x %d pixels, quality %d; not supported by JPEG",
                        path, width, height, how->quality);
     struct writer *w = calloc(1, sizeof *w);
     if (!w)

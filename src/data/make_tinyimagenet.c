@@ -21,7 +21,7 @@ struct maker {
     struct ss_resizer *resizer;
 };
 
-/* Numbers that look like WordNet's and do not count from 0. */
+/* Generate IDs in WordNet's format that are not consecutive and do not start at 0. */
 static void name_class(uint32_t k, char wnid[16])
 {
     snprintf(wnid, 16, "n%08u", 1443537 + k * WNID_STEP);
@@ -80,7 +80,7 @@ static enum ss_status make_train(const struct maker *m)
     return SS_OK;
 }
 
-/* The classes of val do not come in turn. */
+/* The classes of val are not in ascending order. */
 static enum ss_status make_val_files(const struct maker *m, const char *folder,
                                      struct ss_atomic_file *list)
 {
@@ -96,7 +96,7 @@ static enum ss_status make_val_files(const struct maker *m, const char *folder,
     return SS_OK;
 }
 
-/* Make DIR/NAME of what `fill` appends. */
+/* Write DIR/NAME atomically with the content that `fill` appends. */
 static enum ss_status make_list(const struct maker *m, const char *name,
                                 enum ss_status (*fill)(const struct maker *,
                                                        struct ss_atomic_file *))
@@ -130,7 +130,7 @@ static enum ss_status fill_words(const struct maker *m, struct ss_atomic_file *l
     return SS_OK;
 }
 
-/* Not in the order of the folders, as the real list is not. */
+/* Not in the order of the folders, like TinyImageNet's own list. */
 static enum ss_status fill_wnids(const struct maker *m, struct ss_atomic_file *list)
 {
     char wnid[16];
@@ -166,7 +166,7 @@ enum ss_status ss_make_tinyimagenet(const char *dir, const struct ss_tinyimagene
     if (ss_folder_has(dir, "train") || ss_folder_has(dir, "val"))
         return ss_fail(
             SS_ERR_INVALID,
-            "%s: holds a folder train or val already; remove them or name another folder", dir);
+            "%s: already has a folder train or val; remove them or choose another folder", dir);
     struct maker m = {.dir = dir, .what = what};
     SS_TRY(ss_resizer_open(&m.resizer));
     enum ss_status status = make_all(&m);

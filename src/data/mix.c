@@ -53,7 +53,7 @@ static void mix_bytes(size_t n, float share, uint8_t *restrict image, const uint
         image[i] = (uint8_t)((float)other[i] * rest + (float)image[i] * share + 0.5f);
 }
 
-/* element: bytes of one. */
+/* Copy the box of `other` into `image`. element: bytes per element. */
 static void paste(const struct ss_dataset *d, const struct ss_area *box, size_t element, char *image,
                   const char *other)
 {

@@ -1,8 +1,8 @@
 #include "data/normalise.h"
 
-/* 1 / 255 as the sum of two, of which the first has so few bits that its products with bytes are
- * exact: the sums of the two products are the 256 quotients, rounded right. A division is slow, and
- * a table of the 256 results slower than this. */
+/* 1 / 255 = PART_1 + PART_2. PART_1 has so few bits that its product with a byte is exact, so the
+ * sum of both products is the correctly rounded quotient for all 256 bytes. This is faster than a
+ * division and faster than a table of the 256 results. */
 #define PART_1 0x1.01p-8f
 #define PART_2 0x1.010102p-24f
 
@@ -16,7 +16,8 @@ normalise(const uint8_t *restrict in, size_t n, float mean, float std, float *re
     }
 }
 
-/* Compiled twice, chosen by what the processor can run. Without FMA, so that bits are equal. */
+/* Compiled twice and selected at run time by processor support. Does not use FMA, so both versions
+ * are bit-identical. */
 #if defined(__x86_64__) && !defined(__AVX2__)
 __attribute__((target("avx2"))) static void normalise_avx2(const uint8_t *restrict in, size_t n,
                                                            float mean, float std,

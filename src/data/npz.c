@@ -23,14 +23,14 @@ int ss_npz_has(const struct ss_zip *zip, const char *name)
     return find(zip, name, &at);
 }
 
-void ss_npz_names(const struct ss_zip *zip, char *names, size_t room)
+void ss_npz_names(const struct ss_zip *zip, char *names, size_t capacity)
 {
     *names = '\0';
     for (size_t i = 0; i < ss_zip_count(zip); i++) {
         const size_t used = strlen(names);
         const char *name = ss_zip_name(zip, i), *dot = strrchr(name, '.');
         const int length = (int)(dot ? (size_t)(dot - name) : strlen(name));
-        snprintf(names + used, room - used, "%s%.*s", used ? ", " : "", length, name);
+        snprintf(names + used, capacity - used, "%s%.*s", used ? ", " : "", length, name);
     }
 }
 
@@ -41,7 +41,7 @@ static enum ss_status fail_missing(const struct ss_zip *zip, const char *path, c
     return ss_fail(SS_ERR_FORMAT, "%s: has no array \"%s\"; it has: %s", path, name, names);
 }
 
-/* What follows 'KEY': in the header, a Python dict; NULL if it is not there. */
+/* Return the text after 'KEY': in the header, a Python dict; NULL if the key is missing. */
 static const char *value_of(const char *header, const char *key)
 {
     char quoted[32];
@@ -66,7 +66,7 @@ static int parse_type(const char *header, struct ss_npz_array *a)
     return *end == '\0' && item > 0 && item < 1 << 20 && strchr("<>|=", a->type[0]);
 }
 
-/* "(60000, 28, 28)"; -1: not so, 0: too many. */
+/* Parse "(60000, 28, 28)". Returns 1, -1 for a syntax error, 0 for too many dimensions. */
 static int parse_shape(const char *header, struct ss_npz_array *a)
 {
     const char *text = value_of(header, "shape");
@@ -89,7 +89,7 @@ static int parse_shape(const char *header, struct ss_npz_array *a)
     }
 }
 
-/* The bytes of the elements, or 0 when they are too many. */
+/* Compute the bytes of all elements. Returns 0 on overflow. */
 static int count_bytes(const struct ss_npz_array *a, size_t *bytes)
 {
     *bytes = a->item;
@@ -139,8 +139,8 @@ static enum ss_status parse(const char *path, const uint8_t *bytes, size_t size,
     SS_TRY(status);
     size_t need;
     if (!count_bytes(a, &need) || need != size - fixed - length)
-        return ss_fail(SS_ERR_FORMAT, "%s: %s: has %zu bytes, which are not those of its shape",
-                       path, a->name, size - fixed - length);
+        return ss_fail(SS_ERR_FORMAT, "%s: %s: has %zu bytes, which do not match its shape", path,
+                       a->name, size - fixed - length);
     a->bytes = bytes + fixed + length;
     return SS_OK;
 }

@@ -20,68 +20,68 @@ struct ss_pack {
     char *path;
     const uint8_t *bytes; /* the mapped file */
     size_t size, corrupt;
-    size_t page; /* bytes, for advice on each image; 0: none is given */
+    size_t page; /* page size in bytes, for madvise on each image; 0: no advice */
     const struct pack_entry *index;
-    atomic_uint_fast32_t *checked; /* a bit for each image whose checksum was right */
+    atomic_uint_fast32_t *checked; /* a bit per image, set after its checksum was verified */
 };
 
-enum ss_status ss_pack_path(char *out, size_t room, const char *cache_dir, enum ss_split split)
+enum ss_status ss_pack_path(char *out, size_t capacity, const char *cache_dir, enum ss_split split)
 {
-    return ss_folder_join(out, room, cache_dir,
+    return ss_folder_join(out, capacity, cache_dir,
                           split == SS_SPLIT_TRAIN ? "train.pack" : "val.pack");
 }
 
-/* Why a file does not fit. Returns 0. */
-static int SS_PRINTF(3, 4) explain(char *why, size_t room, const char *fmt, ...)
+/* Set the reason why a pack must be rebuilt. Returns 0. */
+static int SS_PRINTF(3, 4) explain(char *why, size_t capacity, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(why, room, fmt, ap);
+    vsnprintf(why, capacity, fmt, ap);
     va_end(ap);
     return 0;
 }
 
-static int check_header(const struct ss_pack *p, char *why, size_t room)
+static int check_header(const struct ss_pack *p, char *why, size_t capacity)
 {
     const struct pack_header *h = (const void *)p->bytes;
     if (p->size < sizeof *h + sizeof(struct pack_trailer))
-        return explain(why, room, "damaged: it has %zu bytes", p->size);
+        return explain(why, capacity, "damaged: it has %zu bytes", p->size);
     if (memcmp(h->magic, PACK_MAGIC, sizeof h->magic) != 0)
-        return explain(why, room, "damaged: it does not begin as a pack");
+        return explain(why, capacity, "damaged: it does not begin like a pack");
     if (h->version != PACK_VERSION)
-        return explain(why, room, "of another version (%" PRIu32 ", not %d)", h->version,
+        return explain(why, capacity, "of another version (%" PRIu32 ", not %d)", h->version,
                        PACK_VERSION);
     if (h->checksum != pack_checksum(h, offsetof(struct pack_header, checksum)) ||
         h->entry_bytes != sizeof(struct pack_entry))
-        return explain(why, room, "damaged: the checksum of its header is wrong");
+        return explain(why, capacity, "damaged: the checksum of its header is wrong");
     if (h->count != p->folder->count)
-        return explain(why, room, "made of %" PRIu64 " files, and there are %zu", h->count,
+        return explain(why, capacity, "made of %" PRIu64 " files, and there are %zu", h->count,
                        p->folder->count);
     if (h->fingerprint != p->folder->fingerprint)
-        return explain(why, room, "made of other files");
+        return explain(why, capacity, "made of other files");
     if (h->times != p->folder->times)
-        return explain(why, room, "made before some file changed");
+        return explain(why, capacity, "made before some file changed");
     return 1;
 }
 
-/* Sets p->index and p->corrupt. */
-static int check_trailer(struct ss_pack *p, char *why, size_t room)
+/* Check the trailer and the checksum of the index. Sets p->index and p->corrupt. */
+static int check_trailer(struct ss_pack *p, char *why, size_t capacity)
 {
     const struct pack_header *h = (const void *)p->bytes;
     const struct pack_trailer *t = (const void *)(p->bytes + (p->size - sizeof *t));
     if (p->size % PACK_ALIGN != 0 || memcmp(t->magic, PACK_END_MAGIC, sizeof t->magic) != 0)
-        return explain(why, room, "damaged: it does not end as a pack (%zu bytes)", p->size);
+        return explain(why, capacity, "damaged: it does not end like a pack (%zu bytes)", p->size);
     if (t->checksum != pack_checksum(t, offsetof(struct pack_trailer, checksum)) ||
         t->header_checksum != h->checksum)
-        return explain(why, room, "damaged: the checksum of its end is wrong");
-    /* Of the folder's files, so this is small. */
+        return explain(why, capacity, "damaged: the checksum of its end is wrong");
+    /* No overflow: the count is that of the folder's files. */
     uint64_t bytes = pack_padded(p->folder->count * sizeof *p->index);
     if (t->file_bytes != p->size || p->size < sizeof *h + bytes + sizeof *t ||
         t->index_offset != p->size - sizeof *t - bytes)
-        return explain(why, room, "damaged: it has %zu bytes and should have %" PRIu64, p->size,
+        return explain(why, capacity, "damaged: it has %zu bytes and should have %" PRIu64, p->size,
                        t->file_bytes);
     if (t->index_checksum != pack_checksum(p->bytes + t->index_offset, bytes))
-        return explain(why, room, "damaged: the checksum of its index is wrong");
+        return explain(why, capacity, "damaged: the checksum of its index is wrong");
     p->index = (const void *)(p->bytes + t->index_offset);
     p->corrupt = t->corrupt;
     return 1;
@@ -92,8 +92,8 @@ static uint64_t image_bytes(const struct pack_entry *e)
     return pack_padded(3 * (uint64_t)e->width * e->height);
 }
 
-/* Pictures lie one behind the other, from the header to the index. */
-static int check_index(const struct ss_pack *p, char *why, size_t room)
+/* Check that the images are contiguous from the header to the index. */
+static int check_index(const struct ss_pack *p, char *why, size_t capacity)
 {
     const uint64_t end = (uint64_t)((const uint8_t *)p->index - p->bytes);
     uint64_t offset = sizeof(struct pack_header);
@@ -106,16 +106,16 @@ static int check_index(const struct ss_pack *p, char *why, size_t room)
         }
         if (e->offset != offset || e->width > PACK_MAX_SIDE || e->height < 1 ||
             e->height > PACK_MAX_SIDE || image_bytes(e) > end - offset)
-            return explain(why, room, "damaged: its index makes no sense for %.200s",
+            return explain(why, capacity, "damaged: its index is inconsistent for %.200s",
                            ss_imagefolder_name(p->folder, i));
         offset += image_bytes(e);
     }
     if (offset != end || corrupt != p->corrupt)
-        return explain(why, room, "damaged: its index makes no sense");
+        return explain(why, capacity, "damaged: its index is inconsistent");
     return 1;
 }
 
-/* The descriptor is the caller's. */
+/* Map the file. The caller closes fd. */
 static enum ss_status map_file(struct ss_pack *p, int fd)
 {
     struct stat st;
@@ -134,8 +134,9 @@ static enum ss_status map_file(struct ss_pack *p, int fd)
     return SS_OK;
 }
 
-/* A pack that memory holds is read once, whatever is asked for first: there the system's reading
- * ahead, also into other images, helps. Of a larger pack only what is asked for is to be read. */
+/* Disable the kernel's read-ahead for a pack larger than half of the memory: only requested images
+ * should be read. A smaller pack is read once and stays in the page cache, so there read-ahead into
+ * other images helps. */
 static void advise(struct ss_pack *p)
 {
     const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -149,15 +150,15 @@ static enum ss_status prepare(struct ss_pack *p)
     size_t words = p->folder->count / 32 + 1;
     p->checked = calloc(words, sizeof *p->checked);
     if (!p->checked)
-        return ss_fail_memory("the marks of a pack", words * sizeof *p->checked);
+        return ss_fail_memory("the flags of a pack", words * sizeof *p->checked);
     advise(p);
     return SS_OK;
 }
 
 enum ss_status ss_pack_open(const char *path, const struct ss_imagefolder *folder, char *why,
-                            size_t room, struct ss_pack **out)
+                            size_t capacity, struct ss_pack **out)
 {
-    explain(why, room, "%s", "");
+    explain(why, capacity, "%s", "");
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT) {
         *out = NULL;
@@ -176,8 +177,8 @@ enum ss_status ss_pack_open(const char *path, const struct ss_imagefolder *folde
     if (status == SS_OK)
         status = map_file(p, fd);
     close(fd);
-    int fits = status == SS_OK && check_header(p, why, room) && check_trailer(p, why, room) &&
-               check_index(p, why, room);
+    int fits = status == SS_OK && check_header(p, why, capacity) && check_trailer(p, why, capacity) &&
+               check_index(p, why, capacity);
     if (fits)
         status = prepare(p);
     if (!fits || status != SS_OK) {
@@ -200,7 +201,7 @@ void ss_pack_close(struct ss_pack *p)
     free(p);
 }
 
-/* All pages at once instead of one after the other as they are touched. It is advice. */
+/* Request all pages of an image together instead of one page fault at a time. Only a hint. */
 static void read_ahead(const struct ss_pack *p, const struct pack_entry *e)
 {
     if (!p->page)
@@ -214,7 +215,7 @@ static enum ss_status check_image(struct ss_pack *p, size_t i)
 {
     const struct pack_entry *e = &p->index[i];
     const uint_fast32_t bit = (uint_fast32_t)1 << i % 32;
-    /* Two threads may both look: they find the same. */
+    /* Two threads may both verify the image, with the same result. */
     if (atomic_load_explicit(&p->checked[i / 32], memory_order_relaxed) & bit)
         return SS_OK;
     if (pack_checksum(p->bytes + e->offset, image_bytes(e)) != e->checksum)

@@ -26,28 +26,28 @@ struct ss_pack_builder {
     struct pack_decoders *decoders;
     struct pack_header header;
     struct pack_entry *index;
-    size_t index_bytes; /* with the zeros behind it */
+    size_t index_bytes; /* including the zero padding */
     uint64_t offset;    /* bytes written */
-    uint64_t pushed;    /* of them, those that are on their way to the disk */
+    uint64_t pushed;    /* bytes for which write-back was started */
     size_t next, corrupt;
     enum ss_status status; /* of the first error */
 };
 
-/* The folder of a file's path. Errors: SS_ERR_INVALID. */
-static enum ss_status find_folder(const char *path, char *out, size_t room)
+/* Write the folder of a file's path to out. Errors: SS_ERR_INVALID. */
+static enum ss_status find_folder(const char *path, char *out, size_t capacity)
 {
     const char *slash = strrchr(path, '/');
     size_t length = slash ? (size_t)(slash - path) : 0;
-    int n = snprintf(out, room, "%.*s", (int)length, path);
-    if (n < 0 || (size_t)n >= room)
+    int n = snprintf(out, capacity, "%.*s", (int)length, path);
+    if (n < 0 || (size_t)n >= capacity)
         return ss_fail(SS_ERR_INVALID, "%.80s...: the name is too long", path);
     if (length == 0)
         strcpy(out, slash ? "/" : ".");
     return SS_OK;
 }
 
-/* What killed runs left of a building that was written to last more than an hour ago: packs are
- * large. A run that is only slow and loses its file this way ends with an error. */
+/* Remove temporary packs of killed runs that were last written more than an hour ago, because packs
+ * are large. A slow run that loses its file this way ends with an error. */
 static void remove_leftovers(const char *path, const char *dir)
 {
     enum { HOUR = 3600 };
@@ -71,8 +71,8 @@ static void remove_leftovers(const char *path, const char *dir)
         closedir(d);
 }
 
-/* The bytes of the images, from the sizes of some that are spread over the folder. What cannot be
- * read is reported when its turn comes. */
+/* Estimate the bytes of all images from the sizes of a sample spread over the folder. Ignores
+ * unreadable files, which are reported later when they are decoded. */
 static enum ss_status estimate(const struct ss_imagefolder *folder, uint64_t *bytes)
 {
     const size_t samples = folder->count < SAMPLES ? folder->count : SAMPLES;
@@ -98,8 +98,9 @@ static enum ss_status estimate(const struct ss_imagefolder *folder, uint64_t *by
     return SS_OK;
 }
 
-/* The estimate may be too high; a disk that turns out to be full ends the building anyway. */
-static enum ss_status check_room(const char *path, const char *dir,
+/* Check the free space, with a tolerance because the estimate may be too high. A full disk is also
+ * detected while writing. */
+static enum ss_status check_space(const char *path, const char *dir,
                                  const struct ss_imagefolder *folder)
 {
     struct statvfs fs;
@@ -111,8 +112,8 @@ static enum ss_status check_room(const char *path, const char *dir,
     if (need * 0.75 <= have)
         return SS_OK;
     return ss_fail(SS_ERR_IO,
-                   "%s: needs about %.0f MiB, and %.0f MiB are free there; make room or choose "
-                   "another folder",
+                   "%s: needs about %.0f MiB, but only %.0f MiB are free; free some space or "
+                   "choose another folder",
                    path, need / 0x1p20, have / 0x1p20);
 }
 
@@ -148,7 +149,7 @@ static enum ss_status prepare(struct ss_pack_builder *b, const char *path, int t
     SS_TRY(find_folder(path, dir, sizeof dir));
     SS_TRY(ss_folder_make(dir));
     remove_leftovers(path, dir);
-    SS_TRY(check_room(path, dir, b->folder));
+    SS_TRY(check_space(path, dir, b->folder));
     b->index_bytes = (size_t)pack_padded(b->folder->count * sizeof *b->index);
     b->index = calloc(1, b->index_bytes);
     if (!b->index)
@@ -164,7 +165,7 @@ enum ss_status ss_pack_begin(const char *path, const struct ss_imagefolder *fold
     if (threads == 0)
         threads = usable_cores();
     if (threads < 1)
-        return ss_fail(SS_ERR_INVALID, "%s: %d threads cannot decode", path, threads);
+        return ss_fail(SS_ERR_INVALID, "%s: %d decoding threads; give at least 1", path, threads);
     if (threads > MAX_THREADS)
         threads = MAX_THREADS;
     struct ss_pack_builder *b = calloc(1, sizeof *b);
@@ -186,7 +187,7 @@ static enum ss_status put_image(struct ss_pack_builder *b, const struct pack_ima
     if (p->status == SS_ERR_FORMAT && b->skip_corrupt) {
         ss_warn("%s; skipped", p->text);
         b->corrupt++;
-        return SS_OK; /* its entry is all zeros */
+        return SS_OK; /* the entry of a corrupt file is all zeros */
     }
     if (p->status != SS_OK)
         return ss_fail(p->status, "%s", p->text);
@@ -217,7 +218,7 @@ enum ss_status ss_pack_continue(struct ss_pack_builder *b, double seconds, size_
     return b->status;
 }
 
-/* The index and the trailer. Errors of writing are known to the commit, too. */
+/* Write the index and the trailer. Write errors are also returned by the commit. */
 static void write_end(struct ss_pack_builder *b)
 {
     struct pack_trailer t = {.index_offset = b->offset,
@@ -235,7 +236,7 @@ enum ss_status ss_pack_commit(struct ss_pack_builder *b)
 {
     enum ss_status status = b->status;
     if (status == SS_OK && b->next < b->folder->count)
-        status = ss_fail(SS_ERR_INVALID, "a pack of %zu of %zu files cannot be finished", b->next,
+        status = ss_fail(SS_ERR_INVALID, "cannot commit a pack with %zu of %zu files", b->next,
                          b->folder->count);
     if (status == SS_OK) {
         write_end(b);

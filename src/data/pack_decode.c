@@ -1,7 +1,7 @@
-/* Threads take the files one by one in order and put each image into its slot of a ring; the
- * caller takes them out in order too. Two things hold a thread back: no slot is free, or the
- * images in memory are large. Who has the file that the caller waits for is never held back by
- * memory, so that one image of any size goes through. */
+/* Parallel decoder with a ring of slots. Threads take the files in order and store each image in
+ * its slot; the caller receives the images in order. A thread blocks if no slot is free, or if
+ * the decoded images exceed the memory limit. The thread that decodes the file for which the
+ * caller waits never blocks on memory, so an image of any size is processed. */
 #include "data/pack_decode.h"
 #include "core/log.h"
 #include "data/image_file.h"
@@ -13,8 +13,8 @@
 
 enum {
     SLOTS_PER_THREAD = 16,
-    /* Beside the image that is kept a decoder holds its own copy, and of a progressive file all
-     * coefficients, of two bytes. */
+    /* Peak memory per image in multiples of its size: the result, the decoder's own copy, and for a
+     * progressive file all coefficients, of two bytes each. */
     DECODING_COST = 4,
 };
 #define HOLD_BYTES ((size_t)512 << 20)
@@ -28,23 +28,23 @@ struct slot {
 struct pack_decoders {
     const struct ss_imagefolder *folder;
     pthread_mutex_t lock;
-    pthread_cond_t ready, room; /* the caller's next image; a slot or memory */
+    pthread_cond_t ready, capacity; /* the caller's next image is ready; a slot or memory is free */
     struct slot *slots;
     size_t nslots;
-    size_t taken, given; /* files that threads took; that the caller is through with */
+    size_t taken, given; /* number of files taken by threads; released by the caller */
     size_t held;         /* bytes of images */
     int stop;
     int threads;
     pthread_t thread[];
 };
 
-/* The next file's slot; NULL at the end. */
+/* Take the next file. Returns its slot, or NULL at the end. */
 static struct slot *take(struct pack_decoders *d)
 {
     struct slot *slot = NULL;
     pthread_mutex_lock(&d->lock);
     while (!d->stop && d->taken < d->folder->count && d->taken - d->given >= d->nslots)
-        pthread_cond_wait(&d->room, &d->lock);
+        pthread_cond_wait(&d->capacity, &d->lock);
     if (!d->stop && d->taken < d->folder->count) {
         slot = &d->slots[d->taken % d->nslots];
         slot->file = d->taken++;
@@ -57,7 +57,7 @@ static void hold(struct pack_decoders *d, size_t file, size_t bytes)
 {
     pthread_mutex_lock(&d->lock);
     while (!d->stop && file != d->given && d->held + bytes > HOLD_BYTES)
-        pthread_cond_wait(&d->room, &d->lock);
+        pthread_cond_wait(&d->capacity, &d->lock);
     d->held += bytes;
     pthread_mutex_unlock(&d->lock);
 }
@@ -66,7 +66,7 @@ static void release(struct pack_decoders *d, size_t bytes)
 {
     pthread_mutex_lock(&d->lock);
     d->held -= bytes;
-    pthread_cond_broadcast(&d->room);
+    pthread_cond_broadcast(&d->capacity);
     pthread_mutex_unlock(&d->lock);
 }
 
@@ -145,8 +145,8 @@ static enum ss_status start_threads(struct pack_decoders *d, int threads)
         return ss_fail(SS_ERR_LIBRARY, "cannot start a thread to decode images: %s",
                        strerror(error));
     if (error)
-        ss_warn("only %d of %d threads decode images, more cannot be started: %s", d->threads,
-                threads, strerror(error));
+        ss_warn("only %d of %d decoding threads could be started: %s", d->threads, threads,
+                strerror(error));
     return SS_OK;
 }
 
@@ -163,7 +163,7 @@ enum ss_status pack_decoders_start(const struct ss_imagefolder *folder, int thre
     d->nslots = SLOTS_PER_THREAD * (size_t)threads;
     pthread_mutex_init(&d->lock, NULL); /* these three cannot fail with default attributes */
     pthread_cond_init(&d->ready, NULL);
-    pthread_cond_init(&d->room, NULL);
+    pthread_cond_init(&d->capacity, NULL);
     d->slots = calloc(d->nslots, sizeof *d->slots);
     enum ss_status status = d->slots ? start_threads(d, threads)
                                      : ss_fail_memory("images", d->nslots * sizeof *d->slots);
@@ -194,7 +194,7 @@ void pack_decoders_release(struct pack_decoders *d)
     slot->done = 0;
     d->held -= slot->image.size;
     d->given++;
-    pthread_cond_broadcast(&d->room);
+    pthread_cond_broadcast(&d->capacity);
     pthread_mutex_unlock(&d->lock);
 }
 
@@ -204,14 +204,14 @@ void pack_decoders_stop(struct pack_decoders *d)
         return;
     pthread_mutex_lock(&d->lock);
     d->stop = 1;
-    pthread_cond_broadcast(&d->room);
+    pthread_cond_broadcast(&d->capacity);
     pthread_mutex_unlock(&d->lock);
     for (int i = 0; i < d->threads; i++)
-        pthread_join(d->thread[i], NULL); /* of a thread that was started and is joined once */
+        pthread_join(d->thread[i], NULL); /* cannot fail: started, and joined once */
     for (size_t i = 0; d->slots && i < d->nslots; i++)
         free(d->slots[i].image.bytes);
     free(d->slots);
-    pthread_cond_destroy(&d->room);
+    pthread_cond_destroy(&d->capacity);
     pthread_cond_destroy(&d->ready);
     pthread_mutex_destroy(&d->lock);
     free(d);

@@ -19,7 +19,7 @@ uint64_t pack_checksum(const void *bytes, size_t n)
     uint64_t lane[LANES];
     for (uint64_t k = 0; k < LANES; k++)
         lane[k] = ss_mix64(k, 1);
-    /* Variables of their own, which the compiler keeps in registers. */
+    /* Separate variables, so that the compiler allocates registers for them. */
     uint64_t a = lane[0], b = lane[1], c = lane[2], d = lane[3];
     uint64_t e = lane[4], f = lane[5], g = lane[6], h = lane[7];
     for (; end - p >= 8 * LANES; p += 8 * LANES) {

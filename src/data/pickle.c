@@ -29,9 +29,8 @@ static enum ss_status run(struct ss_pickle *p)
     if (p->size == 0)
         return ss_fail(SS_ERR_FORMAT, "%s: the file is empty; a pickle is expected", p->name);
     if (p->bytes[0] != OP_PROTO)
-        return ss_fail(SS_ERR_FORMAT,
-                       "%s: byte 0: 0x%02x: the file is no pickle of protocol 2, 3 or 4", p->name,
-                       p->bytes[0]);
+        return ss_fail(SS_ERR_FORMAT, "%s: byte 0: 0x%02x: not a pickle of protocol 2, 3 or 4",
+                       p->name, p->bytes[0]);
     while (p->at < p->size) {
         p->opcode_at = p->at;
         p->opcode = p->bytes[p->at++];
@@ -58,7 +57,7 @@ enum ss_status ss_pickle_parse(const char *name, const void *bytes, size_t size,
         __builtin_add_overflow(p->memory_limit, (size_t)65536, &p->memory_limit))
         p->memory_limit = SIZE_MAX;
     enum ss_status status = run(p);
-    /* Only the values stay. */
+    /* Only the values are needed from here on. */
     free(p->stack);
     free(p->marks);
     free(p->memo);
@@ -72,8 +71,8 @@ enum ss_status ss_pickle_parse(const char *name, const void *bytes, size_t size,
     return SS_OK;
 }
 
-/* Read, not mapped: the values point into the bytes, and a file that shrinks must not end the
- * process. */
+/* Read the file instead of mapping it: the values point into the bytes, and truncation of a mapped
+ * file would end the process. */
 static enum ss_status read_file(const char *path, int fd, uint8_t **out, size_t *size)
 {
     struct stat st;
@@ -81,12 +80,12 @@ static enum ss_status read_file(const char *path, int fd, uint8_t **out, size_t 
         return ss_fail(SS_ERR_IO, "%s: cannot stat: %s", path, strerror(errno));
     if (!S_ISREG(st.st_mode))
         return ss_fail(SS_ERR_IO, "%s: is not a regular file", path);
-    size_t room = (size_t)st.st_size, got = 0;
-    uint8_t *bytes = malloc(room ? room : 1);
+    size_t capacity = (size_t)st.st_size, got = 0;
+    uint8_t *bytes = malloc(capacity ? capacity : 1);
     if (!bytes)
-        return ss_fail_memory("a pickle file", room);
-    while (got < room) {
-        ssize_t n = read(fd, bytes + got, room - got);
+        return ss_fail_memory("a pickle file", capacity);
+    while (got < capacity) {
+        ssize_t n = read(fd, bytes + got, capacity - got);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {

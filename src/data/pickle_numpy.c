@@ -21,10 +21,10 @@ static int same(const uint8_t *bytes, size_t size, const char *text)
     return size == strlen(text) && !memcmp(bytes, text, size);
 }
 
-/* What the file says, fit for a terminal and a line. */
-static void printable(char *out, size_t room, const uint8_t *bytes, size_t size)
+/* Copy a name from the file with unprintable characters replaced by '?'. */
+static void printable(char *out, size_t capacity, const uint8_t *bytes, size_t size)
 {
-    size_t n = size < room - 1 ? size : room - 1;
+    size_t n = size < capacity - 1 ? size : capacity - 1;
     for (size_t i = 0; i < n; i++)
         out[i] = (char)(bytes[i] >= 0x20 && bytes[i] < 0x7F ? bytes[i] : '?');
     out[n] = '\0';
@@ -45,8 +45,8 @@ enum ss_status pickle_find_global(struct ss_pickle *p, const uint8_t *module, si
     printable(m, sizeof m, module, module_size);
     printable(n, sizeof n, name, name_size);
     return pickle_fail(p, SS_ERR_UNSUPPORTED,
-                       "the file asks for %s.%s, which is refused; a data set needs only numpy "
-                       "arrays of uint8, bytes, lists and dicts",
+                       "the file uses %s.%s, which is not allowed; only numpy arrays of uint8, "
+                       "bytes, lists and dicts are supported",
                        m, n);
 }
 
@@ -63,7 +63,7 @@ static enum ss_status encode(struct ss_pickle *p, const struct ss_pickle_value *
     if (args->sequence.count != 2 || a[0]->type != SS_PICKLE_TEXT ||
         !(pickle_string_is(a[1], "latin1") || pickle_string_is(a[1], "latin-1")))
         return pickle_fail(p, SS_ERR_UNSUPPORTED,
-                           "_codecs.encode is known only as encode(str, \"latin1\")");
+                           "_codecs.encode is supported only as encode(str, \"latin1\")");
     struct ss_pickle_value *text = a[0];
     if (text->string.encoded) {
         *out = text->string.encoded;
@@ -80,8 +80,8 @@ static enum ss_status encode(struct ss_pickle *p, const struct ss_pickle_value *
             /* U+0080 to U+00FF are C2 80 to C3 BF. */
             if ((b != 0xC2 && b != 0xC3) || i + 1 >= size || (from[i + 1] & 0xC0) != 0x80)
                 return pickle_fail(p, SS_ERR_FORMAT,
-                                   "_codecs.encode: byte %zu of the text is no latin1 character in "
-                                   "UTF-8",
+                                   "_codecs.encode: byte %zu of the text is not a latin1 character "
+                                   "in UTF-8",
                                    i);
             b = (uint8_t)((b & 3) << 6 | (from[++i] & 0x3F));
         }
@@ -124,7 +124,7 @@ enum ss_status pickle_reduce(struct ss_pickle *p, const struct ss_pickle_value *
     case GLOBAL_RECONSTRUCT:
         if (args->sequence.count != 3 || !is_global(args->sequence.items[0], GLOBAL_NDARRAY))
             return pickle_fail(p, SS_ERR_FORMAT,
-                               "numpy's _reconstruct with other arguments than (ndarray, shape, "
+                               "the arguments of numpy's _reconstruct are not (ndarray, shape, "
                                "type)");
         return pickle_new(p, SS_PICKLE_ARRAY, out);
     case GLOBAL_DTYPE:
@@ -138,7 +138,7 @@ enum ss_status pickle_reduce(struct ss_pickle *p, const struct ss_pickle_value *
     case GLOBAL_NDARRAY:
         break;
     }
-    return pickle_fail(p, SS_ERR_UNSUPPORTED, "a call that no data set needs");
+    return pickle_fail(p, SS_ERR_UNSUPPORTED, "unsupported call");
 }
 
 /* State of an array: (version, shape, dtype, is Fortran order, bytes). */

@@ -1,4 +1,4 @@
-/* The opcodes that the pickle reader knows, with the names of Python's pickletools.py. */
+/* Opcodes supported by the pickle reader, named as in Python's pickletools.py. */
 #ifndef SS_DATA_PICKLE_OPCODES_H
 #define SS_DATA_PICKLE_OPCODES_H
 

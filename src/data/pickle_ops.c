@@ -5,7 +5,7 @@
 
 enum { MAX_NAME = 256 };
 
-/* The next n bytes of the file. */
+/* Consume the next n bytes of the file. */
 static enum ss_status take(struct ss_pickle *p, uint64_t n, const uint8_t **out)
 {
     if (n > p->size - p->at)
@@ -18,7 +18,7 @@ static enum ss_status take(struct ss_pickle *p, uint64_t n, const uint8_t **out)
     return SS_OK;
 }
 
-/* A little-endian unsigned number of n <= 8 bytes. */
+/* Consume a little-endian unsigned number of n <= 8 bytes. */
 static enum ss_status take_number(struct ss_pickle *p, int n, uint64_t *out)
 {
     const uint8_t *b = NULL;
@@ -62,7 +62,7 @@ static enum ss_status push_float(struct ss_pickle *p)
 {
     uint64_t bits;
     SS_TRY(take_number(p, 8, &bits));
-    bits = __builtin_bswap64(bits); /* the one big-endian number of the format */
+    bits = __builtin_bswap64(bits); /* the only big-endian number in the format */
     struct ss_pickle_value *v = NULL;
     SS_TRY(push_new(p, SS_PICKLE_FLOAT, &v));
     memcpy(&v->number, &bits, sizeof bits);
@@ -74,7 +74,7 @@ static enum ss_status push_long(struct ss_pickle *p)
     uint64_t n, v = 0;
     SS_TRY(take_number(p, 1, &n));
     if (n > 8)
-        return pickle_fail(p, SS_ERR_UNSUPPORTED, "an integer of %d bytes; at most 8 are read",
+        return pickle_fail(p, SS_ERR_UNSUPPORTED, "an integer of %d bytes; at most 8 are supported",
                            (int)n);
     SS_TRY(take_number(p, (int)n, &v));
     if (n > 0 && n < 8 && v >> (8 * n - 1))
@@ -107,7 +107,7 @@ static enum ss_status push_stack_global(struct ss_pickle *p)
     SS_TRY(pickle_need(p, 2));
     const struct ss_pickle_value *module = p->stack[p->depth - 2], *name = p->stack[p->depth - 1];
     if (module->type != SS_PICKLE_TEXT || name->type != SS_PICKLE_TEXT)
-        return pickle_fail(p, SS_ERR_FORMAT, "a name that is not two str");
+        return pickle_fail(p, SS_ERR_FORMAT, "a name must be two str");
     struct ss_pickle_value *v = NULL;
     SS_TRY(pickle_find_global(p, module->string.bytes, module->string.size, name->string.bytes,
                               name->string.size, &v));
@@ -138,7 +138,7 @@ static enum ss_status check_frame(struct ss_pickle *p)
     const uint8_t *frame;
     SS_TRY(take_number(p, 8, &n));
     SS_TRY(take(p, n, &frame));
-    p->at -= (size_t)n; /* frames only help a reader to read ahead */
+    p->at -= (size_t)n; /* frames only serve read-ahead */
     return SS_OK;
 }
 
@@ -147,12 +147,12 @@ static enum ss_status check_protocol(struct ss_pickle *p)
     uint64_t version;
     SS_TRY(take_number(p, 1, &version));
     if (version < 2 || version > 4)
-        return pickle_fail(p, SS_ERR_UNSUPPORTED, "pickle protocol %d; 2, 3 and 4 are read",
+        return pickle_fail(p, SS_ERR_UNSUPPORTED, "pickle protocol %d; 2, 3 and 4 are supported",
                            (int)version);
     return SS_OK;
 }
 
-/* Opcodes that are followed by a number of n bytes. */
+/* Run an opcode that is followed by a number of n bytes. */
 static enum ss_status number_opcode(struct ss_pickle *p, int n)
 {
     uint64_t v;
@@ -171,7 +171,7 @@ static enum ss_status number_opcode(struct ss_pickle *p, int n)
     }
 }
 
-/* Opcodes that take everything above the last mark. */
+/* Run an opcode that consumes all values above the last MARK. */
 static enum ss_status mark_opcode(struct ss_pickle *p)
 {
     size_t begin;
@@ -189,7 +189,7 @@ static enum ss_status mark_opcode(struct ss_pickle *p)
     }
 }
 
-/* Opcodes that take the n topmost values. */
+/* Run an opcode that uses the n topmost values. */
 static enum ss_status top_opcode(struct ss_pickle *p, size_t n)
 {
     SS_TRY(pickle_need(p, n));
@@ -283,7 +283,6 @@ enum ss_status pickle_step(struct ss_pickle *p)
     case OP_BUILD:
         return build(p);
     default:
-        return pickle_fail(p, SS_ERR_UNSUPPORTED,
-                           "no data set needs it; the file is refused, or damaged");
+        return pickle_fail(p, SS_ERR_UNSUPPORTED, "unsupported opcode, or the file is damaged");
     }
 }

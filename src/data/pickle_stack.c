@@ -4,26 +4,26 @@
 #include <string.h>
 
 /* Grow an array of `size`-byte elements to hold at least `need` of them. */
-static enum ss_status grow(void **array, size_t *room, size_t need, size_t size)
+static enum ss_status grow(void **array, size_t *capacity, size_t need, size_t size)
 {
-    if (need <= *room)
+    if (need <= *capacity)
         return SS_OK;
-    size_t more = *room < 32 ? 64 : *room * 2;
+    size_t more = *capacity < 32 ? 64 : *capacity * 2;
     if (more < need)
         more = need;
     void *p = realloc(*array, more * size);
     if (!p)
         return ss_fail_memory("a pickle's stack", more * size);
-    memset((char *)p + *room * size, 0, (more - *room) * size);
+    memset((char *)p + *capacity * size, 0, (more - *capacity) * size);
     *array = p;
-    *room = more;
+    *capacity = more;
     return SS_OK;
 }
 
 enum ss_status pickle_push(struct ss_pickle *p, struct ss_pickle_value *v)
 {
     void *array = p->stack;
-    SS_TRY(grow(&array, &p->stack_room, p->depth + 1, sizeof *p->stack));
+    SS_TRY(grow(&array, &p->stack_capacity, p->depth + 1, sizeof *p->stack));
     p->stack = array;
     p->stack[p->depth++] = v;
     return SS_OK;
@@ -32,7 +32,7 @@ enum ss_status pickle_push(struct ss_pickle *p, struct ss_pickle_value *v)
 enum ss_status pickle_push_mark(struct ss_pickle *p)
 {
     void *array = p->marks;
-    SS_TRY(grow(&array, &p->mark_room, p->mark_count + 1, sizeof *p->marks));
+    SS_TRY(grow(&array, &p->mark_capacity, p->mark_count + 1, sizeof *p->marks));
     p->marks = array;
     p->marks[p->mark_count++] = p->depth;
     return SS_OK;
@@ -84,12 +84,13 @@ enum ss_status pickle_add_items(struct ss_pickle *p, size_t begin, enum ss_pickl
 enum ss_status pickle_memo_put(struct ss_pickle *p, uint64_t index)
 {
     SS_TRY(pickle_need(p, 1));
-    /* Picklers number from 0 or 1 upwards; the file's size bounds the memo. */
+    /* Picklers number memo entries consecutively from 0 or 1, so the file's size bounds the
+     * memo. */
     if (index > p->size)
         return pickle_fail(p, SS_ERR_FORMAT, "memo index %llu is larger than the file",
                            (unsigned long long)index);
     void *array = p->memo;
-    SS_TRY(grow(&array, &p->memo_room, (size_t)index + 1, sizeof *p->memo));
+    SS_TRY(grow(&array, &p->memo_capacity, (size_t)index + 1, sizeof *p->memo));
     p->memo = array;
     if (!p->memo[index])
         p->memo_count++;
@@ -99,8 +100,8 @@ enum ss_status pickle_memo_put(struct ss_pickle *p, uint64_t index)
 
 enum ss_status pickle_memo_get(struct ss_pickle *p, uint64_t index)
 {
-    if (index >= p->memo_room || !p->memo[index])
-        return pickle_fail(p, SS_ERR_FORMAT, "nothing was stored under memo index %llu",
+    if (index >= p->memo_capacity || !p->memo[index])
+        return pickle_fail(p, SS_ERR_FORMAT, "no value is stored under memo index %llu",
                            (unsigned long long)index);
     return pickle_push(p, p->memo[index]);
 }

@@ -7,26 +7,26 @@ enum { CHUNK_BYTES = 32 * 1024, ALIGNMENT = 16 };
 
 struct pickle_chunk {
     struct pickle_chunk *next;
-    size_t used, room;
+    size_t used, capacity;
     _Alignas(ALIGNMENT) unsigned char bytes[];
 };
 
 enum ss_status pickle_alloc(struct ss_pickle *p, size_t bytes, void **out)
 {
-    /* An opcode of one byte makes a value of less than 100 bytes, so that honest input stays far
-     * below the limit; what it stops is input that has a long text encoded again and again. */
+    /* An opcode of one byte creates a value of less than 100 bytes, so valid input stays far below
+     * the limit. The limit stops input that encodes a long text repeatedly. */
     if (bytes > p->memory_limit - p->memory_used)
         return pickle_fail(p, SS_ERR_FORMAT,
-                           "its values take more than %zu bytes of memory, which no data set needs",
+                           "its values need more than the limit of %zu bytes of memory",
                            p->memory_limit);
     size_t need = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     struct pickle_chunk *c = p->chunks;
-    if (!c || need > c->room - c->used) {
-        size_t room = need > CHUNK_BYTES ? need : CHUNK_BYTES;
-        c = calloc(1, sizeof *c + room);
+    if (!c || need > c->capacity - c->used) {
+        size_t capacity = need > CHUNK_BYTES ? need : CHUNK_BYTES;
+        c = calloc(1, sizeof *c + capacity);
         if (!c)
-            return ss_fail_memory("the values of a pickle", room);
-        c->room = room;
+            return ss_fail_memory("the values of a pickle", capacity);
+        c->capacity = capacity;
         c->next = p->chunks;
         p->chunks = c;
     }
@@ -59,15 +59,16 @@ enum ss_status pickle_extend(struct ss_pickle *p, struct ss_pickle_value *sequen
                              struct ss_pickle_value **items, size_t n)
 {
     size_t count = sequence->sequence.count;
-    if (n > sequence->sequence.room - count) {
-        /* Doubling: the outgrown blocks stay until the end, together no more than the last. */
-        size_t room = count + n > 2 * count ? count + n : 2 * count;
+    if (n > sequence->sequence.capacity - count) {
+        /* Double the capacity. Old blocks are freed only with the pickle; their total size is at
+         * most that of the last block. */
+        size_t capacity = count + n > 2 * count ? count + n : 2 * count;
         void *grown = NULL;
-        SS_TRY(pickle_alloc(p, room * sizeof *items, &grown));
+        SS_TRY(pickle_alloc(p, capacity * sizeof *items, &grown));
         if (count)
             memcpy(grown, sequence->sequence.items, count * sizeof *items);
         sequence->sequence.items = grown;
-        sequence->sequence.room = room;
+        sequence->sequence.capacity = capacity;
     }
     if (n)
         memcpy(sequence->sequence.items + count, items, n * sizeof *items);
@@ -97,7 +98,7 @@ const struct ss_pickle_value *ss_pickle_lookup(const struct ss_pickle_value *dic
 {
     if (dict->type != SS_PICKLE_DICT)
         return NULL;
-    /* From the end: as in Python, the last of equal keys holds. */
+    /* Search from the end: as in Python, the last of equal keys is valid. */
     for (size_t i = dict->sequence.count; i >= 2; i -= 2)
         if (pickle_string_is(dict->sequence.items[i - 2], key))
             return dict->sequence.items[i - 1];

@@ -11,32 +11,32 @@ enum ss_status ss_pixels_check_area(const char *name, const struct ss_area *need
     if (need->x >= 0 && need->y >= 0 && need->width >= 1 && need->height >= 1 &&
         need->width <= width - need->x && need->height <= height - need->y)
         return SS_OK;
-    return ss_fail(SS_ERR_INVALID, "%s: the part %d x %d at (%d, %d) is not inside %d x %d pixels",
+    return ss_fail(SS_ERR_INVALID, "%s: the area %d x %d at (%d, %d) is not inside %d x %d pixels",
                    name, need->width, need->height, need->x, need->y, width, height);
 }
 
 enum ss_status ss_pixels_check_size(const char *name, uint32_t width, uint32_t height)
 {
-    if ((uint64_t)width * height <= SS_PICTURE_MAX_PIXELS)
+    if ((uint64_t)width * height <= SS_IMAGE_MAX_PIXELS)
         return SS_OK;
     return ss_fail(SS_ERR_FORMAT,
-                   "%s: %u x %u pixels; more than %d are taken for an attack or damage; make the "
-                   "image smaller",
-                   name, width, height, SS_PICTURE_MAX_PIXELS);
+                   "%s: %u x %u pixels; image exceeds the %d-pixel limit (decompression bomb?); "
+                   "make it smaller",
+                   name, width, height, SS_IMAGE_MAX_PIXELS);
 }
 
-enum ss_status ss_pixels_reserve(size_t row_bytes, size_t rows, uint8_t **pixels, size_t *room,
+enum ss_status ss_pixels_reserve(size_t row_bytes, size_t rows, uint8_t **pixels, size_t *capacity,
                                  size_t *stride)
 {
     *stride = (row_bytes + ROW_ALIGN - 1) / ROW_ALIGN * ROW_ALIGN;
     const size_t want = *stride * rows;
-    if (want <= *room)
+    if (want <= *capacity)
         return SS_OK;
     free(*pixels);
-    *room = 0;
+    *capacity = 0;
     *pixels = aligned_alloc(ROW_ALIGN, want);
     if (!*pixels)
         return ss_fail_memory("a decoded image", want);
-    *room = want;
+    *capacity = want;
     return SS_OK;
 }

@@ -1,7 +1,9 @@
-/* libpng reports an error by calling on_error, which must not return: here it jumps back into
- * guard(), the only function with a setjmp. guard() has no variable that changes after the setjmp,
- * what the steps need is in struct ss_png, and between the jump and guard() there are only libpng's
- * frames and those of steps that hold nothing. */
+/* PNG decoder on libpng.
+ *
+ * libpng reports an error by calling on_error, which must not return: it jumps back into guard(),
+ * the only function with a setjmp. guard() has no variables that change after the setjmp; all
+ * state of the steps is in struct ss_png; and the frames that the jump unwinds, those of libpng
+ * and of the steps, own no resources. */
 #include "data/png.h"
 #include "core/log.h"
 
@@ -13,26 +15,26 @@
 
 enum {
     SIGNATURE = 8,
-    /* Of a chunk: its length and name, and its checksum. */
+    /* Bytes of a chunk's length and name, and of its checksum. */
     CHUNK_HEAD = 8,
     CHUNK_END = 4,
     HEADER = SIGNATURE + CHUNK_HEAD + 13 + CHUNK_END,
 };
 static const uint8_t signature[SIGNATURE] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
-static const char clipped[] = "16-bit grey: all above 255 of 65535 becomes white, as PIL does it";
+static const char clipped[] = "16-bit grayscale: values above 255 of 65535 become white, as in PIL";
 
 struct ss_png {
-    png_structp png; /* NULL: no image is begun */
+    png_structp png; /* NULL: no current image */
     png_infop info;
     jmp_buf escape;
     char name[512];
     char text[256], warning[256];
     const uint8_t *bytes;
-    size_t size, read; /* read: by libpng */
+    size_t size, read; /* read: bytes consumed by libpng */
     int width, height;
-    int grey_16; /* without alpha: rows of two bytes a pixel */
+    int grey_16; /* 16-bit grayscale without alpha: two bytes per pixel */
     uint8_t *pixels;
-    size_t room, stride;
+    size_t capacity, stride;
 };
 
 _Noreturn static void on_error(png_structp png, png_const_charp text)
@@ -72,7 +74,7 @@ static void reset(struct ss_png *p)
     *p->warning = '\0';
 }
 
-/* The step, or an error with the file's name. */
+/* Run a step under guard(). Errors name the file. */
 static enum ss_status run(struct ss_png *p, void (*step)(struct ss_png *))
 {
     if (guard(p, step))
@@ -109,8 +111,8 @@ static uint32_t number_at(const uint8_t *bytes)
     return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
-/* The chunks follow each other up to the last, IEND. PIL would not miss it, but a file without has
- * lost its end on the way here. */
+/* Follow the chunks up to the last one, IEND. PIL accepts files without it, but they are
+ * truncated. */
 static int has_end(const uint8_t *bytes, size_t size)
 {
     size_t at = SIGNATURE;
@@ -125,7 +127,8 @@ static int has_end(const uint8_t *bytes, size_t size)
     return 0;
 }
 
-/* Before libpng sees the file, whose words on these would be less clear. */
+/* Check the file before libpng parses it, because libpng's messages for these errors are less
+ * clear. */
 static enum ss_status check_file(const char *name, const uint8_t *bytes, size_t size)
 {
     if (!ss_png_is(bytes, size))
@@ -138,7 +141,7 @@ static enum ss_status check_file(const char *name, const uint8_t *bytes, size_t 
                        size);
     if (memcmp(bytes, signature, SIGNATURE) != 0)
         return ss_fail(SS_ERR_FORMAT,
-                       "%s: not a usable PNG file: its line ends were changed, as if it were text; "
+                       "%s: not a usable PNG file: its line ends were changed by a text-mode copy; "
                        "copy it again",
                        name);
     const uint8_t *head = bytes + SIGNATURE;
@@ -156,9 +159,9 @@ static enum ss_status check_file(const char *name, const uint8_t *bytes, size_t 
 static void step_header(struct ss_png *p)
 {
     png_set_read_fn(p->png, p, on_read);
-    png_set_user_limits(p->png, SS_PICTURE_MAX_PIXELS, SS_PICTURE_MAX_PIXELS);
-    /* What the pixels do not depend on is skipped: profiles that libpng would complain of, texts
-     * that unpack to any size. */
+    png_set_user_limits(p->png, SS_IMAGE_MAX_PIXELS, SS_IMAGE_MAX_PIXELS);
+    /* Skip chunks on which the pixels do not depend: color profiles that cause libpng warnings,
+     * texts that decompress to any size. */
     png_set_keep_unknown_chunks(p->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
     png_read_info(p->png, p->info);
 }
@@ -167,10 +170,10 @@ enum ss_status ss_png_begin(struct ss_png *p, const char *name, const uint8_t *b
                             int *width, int *height)
 {
     reset(p);
-    if (p->room > SS_PICTURE_KEEP) {
+    if (p->capacity > SS_IMAGE_RETAIN) {
         free(p->pixels);
         p->pixels = NULL;
-        p->room = 0;
+        p->capacity = 0;
     }
     snprintf(p->name, sizeof p->name, "%s", name);
     SS_TRY(check_file(p->name, bytes, size));
@@ -202,7 +205,7 @@ static void step_start(struct ss_png *p)
         png_set_expand_gray_1_2_4_to_8(p->png);
     if (depth == 16 && !p->grey_16)
         png_set_strip_16(p->png);
-    png_set_strip_alpha(p->png); /* also what a palette's transparency became */
+    png_set_strip_alpha(p->png); /* also the alpha channel from a palette's transparency */
     if (!p->grey_16 && !(type & PNG_COLOR_MASK_COLOR))
         png_set_gray_to_rgb(p->png);
     png_set_interlace_handling(p->png);
@@ -212,7 +215,7 @@ static void step_start(struct ss_png *p)
         png_error(p->png, "rows have an unexpected size");
 }
 
-/* One row of two bytes a pixel, the upper one first, to RGB in place, from its end. */
+/* Convert a row of big-endian 16-bit pixels to RGB in place, from its end. */
 static void clip_row(uint8_t *row, int width)
 {
     for (size_t x = (size_t)width; x-- > 0;) {
@@ -235,12 +238,12 @@ static void step_rows(struct ss_png *p)
 enum ss_status ss_png_decode(struct ss_png *p, const struct ss_area *need, struct ss_pixels *out)
 {
     if (!p->png)
-        return ss_fail(SS_ERR_INVALID, "PNG decoder: no image was begun, or it is decoded");
+        return ss_fail(SS_ERR_INVALID, "PNG decoder: no image was begun, or it was decoded");
     const struct ss_area all = {0, 0, p->width, p->height};
     if (!need)
         need = &all;
     SS_TRY(ss_pixels_check_area(p->name, need, p->width, p->height));
-    SS_TRY(ss_pixels_reserve(3 * (size_t)p->width, (size_t)p->height, &p->pixels, &p->room,
+    SS_TRY(ss_pixels_reserve(3 * (size_t)p->width, (size_t)p->height, &p->pixels, &p->capacity,
                              &p->stride));
     SS_TRY(run(p, step_start));
     SS_TRY(run(p, step_rows));

@@ -10,7 +10,7 @@ enum ss_status ss_png_write(const char *path, const uint8_t *pixels, int width, 
                             int channels)
 {
     if (width < 1 || height < 1 || (channels != 1 && channels != 3))
-        return ss_fail(SS_ERR_INVALID, "%s: %d x %d pixels, %d channels; a PNG file cannot be so",
+        return ss_fail(SS_ERR_INVALID, "%s: %d x %d pixels, %d channels; not supported by PNG",
                        path, width, height, channels);
     png_image image = {.version = PNG_IMAGE_VERSION,
                        .width = (png_uint_32)width,
@@ -28,6 +28,6 @@ enum ss_status ss_png_write(const char *path, const uint8_t *pixels, int width, 
     else if (!good)
         status = ss_fail(SS_ERR_LIBRARY, "%s: libpng: %s", path, image.message);
     if (status != SS_OK)
-        remove(path); /* half an image */
+        remove(path); /* incomplete */
     return status;
 }

@@ -6,8 +6,8 @@
 
 #include <stdint.h>
 
-/* pixels is (height, width, channels), channels 1 (grey) or 3. Errors: SS_ERR_INVALID (sizes),
- * SS_ERR_IO, SS_ERR_LIBRARY. After an error there may be a part of the file. */
+/* Write pixels, (height, width, channels) bytes with 1 (grayscale) or 3 channels, to PATH. An
+ * incomplete file is removed. Errors: SS_ERR_INVALID (sizes), SS_ERR_IO, SS_ERR_LIBRARY. */
 enum ss_status ss_png_write(const char *path, const uint8_t *pixels, int width, int height,
                             int channels);
 

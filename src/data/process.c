@@ -29,7 +29,7 @@ enum ss_status ss_process_run(const struct ss_process *process, int *code)
     if (rc == 0)
         rc = redirect(&actions, STDERR_FILENO, process->err);
     pid_t pid = 0;
-    /* posix_spawnp takes char *const *, but changes nothing. */
+    /* posix_spawnp takes char *const *, but does not modify the strings. */
     union {
         const char *const *constant;
         char *const *plain;
@@ -48,7 +48,7 @@ enum ss_status ss_process_run(const struct ss_process *process, int *code)
         if (errno != EINTR)
             return ss_fail(SS_ERR_IO, "cannot wait for %s: %s", program, strerror(errno));
     *code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    /* That there is no such program may show only here (POSIX, posix_spawn()). */
+    /* A missing program may be reported only here, by exit status 127 (POSIX, posix_spawn()). */
     if (*code == 127)
         *code = -1;
     return SS_OK;

@@ -10,25 +10,25 @@
 enum {
     LANES = SS_RESIZE_LANES,
     MIX = SS_RESIZE_MIX,
-    MAX_SIDE = 1 << 20, /* of source and output, so that products stay in their types */
+    MAX_SIDE = 1 << 20, /* of source and output, so that products do not overflow */
 };
 
 struct axis {
     struct resize_axis plan;
-    size_t outputs, weights; /* room */
+    size_t outputs, weights; /* capacity in elements */
 };
 
-/* LANES rows of the source are taken at a time and transposed, so that the bytes of the LANES rows
- * at one place are side by side. Then both directions are the same sum, of MIX bytes at once: for
- * columns 3 channels of LANES rows, for rows MIX places of the output's row. */
+/* LANES rows of the source are transposed together, so that the bytes of the LANES rows at one
+ * position are adjacent. Both passes then compute the same weighted sum on vectors of MIX bytes: 3
+ * channels of LANES rows for columns, MIX positions of the output row for rows. */
 struct ss_resizer {
     struct axis columns, rows;
     double *exact;    /* weights of one output before rounding */
-    uint8_t *middle;  /* rows of the source, columns of the output */
-    uint8_t *source;  /* (places of the source's row, LANES) */
-    uint8_t *resized; /* (places of the output's row, LANES) */
+    uint8_t *middle;  /* (source rows, output columns) */
+    uint8_t *source;  /* (positions of a source row, LANES) */
+    uint8_t *resized; /* (positions of an output row, LANES) */
     uint8_t *line;    /* a row of the output, or the ends of LANES rows of the source */
-    size_t exact_room, middle_room, source_room, resized_room, line_room;
+    size_t exact_capacity, middle_capacity, source_capacity, resized_capacity, line_capacity;
 };
 
 enum ss_status ss_resizer_open(struct ss_resizer **out)
@@ -76,22 +76,23 @@ struct ss_resize ss_resize_whole(const uint8_t *rgb, size_t stride, int width, i
                               .out_height = out_height};
 }
 
-/* At least `want` elements of `size` bytes; the content is lost. */
-static enum ss_status grow(void *pointer, size_t *room, size_t want, size_t size)
+/* Reserve at least `want` elements of `size` bytes; the content is lost. */
+static enum ss_status grow(void *pointer, size_t *capacity, size_t want, size_t size)
 {
     void **p = pointer;
-    if (want <= *room)
+    if (want <= *capacity)
         return SS_OK;
     free(*p);
-    *room = 0;
+    *capacity = 0;
     *p = malloc(want * size);
     if (!*p)
         return ss_fail_memory("resizing an image", want * size);
-    *room = want;
+    *capacity = want;
     return SS_OK;
 }
 
-/* Weights for the outputs from .. from+count-1 of `full`, of a box begin..end of `size` pixels. */
+/* Compute the weights of outputs from .. from+count-1 of `full`, for a box begin..end in `size`
+ * pixels. */
 static enum ss_status plan_axis(struct ss_resizer *r, struct axis *axis, int size, double begin,
                                 double end, int full, int from, int count)
 {
@@ -99,11 +100,11 @@ static enum ss_status plan_axis(struct ss_resizer *r, struct axis *axis, int siz
     double scale = (end - begin) / full;
     double filter_scale = scale < 1 ? 1 : scale;
     a->taps = (int)ceil(filter_scale) * 2 + 1;
-    size_t room = axis->outputs;
-    SS_TRY(grow(&a->first, &room, (size_t)count, sizeof *a->first));
+    size_t capacity = axis->outputs;
+    SS_TRY(grow(&a->first, &capacity, (size_t)count, sizeof *a->first));
     SS_TRY(grow(&a->count, &axis->outputs, (size_t)count, sizeof *a->count));
     SS_TRY(grow(&a->weight, &axis->weights, (size_t)count * (size_t)a->taps, sizeof *a->weight));
-    SS_TRY(grow(&r->exact, &r->exact_room, (size_t)a->taps, sizeof *r->exact));
+    SS_TRY(grow(&r->exact, &r->exact_capacity, (size_t)a->taps, sizeof *r->exact));
     for (int i = 0; i < count; i++) {
         double centre = begin + (from + i + 0.5) * scale;
         int first = (int)(centre - filter_scale + 0.5);
@@ -147,8 +148,8 @@ static enum ss_status check(const struct ss_resize *h)
     return SS_OK;
 }
 
-/* r->source = LANES rows from row y on, of the bytes begin .. end-1; rows from `bottom` on are as
- * the one before. */
+/* Transpose LANES rows, starting at row y, of the bytes begin .. end-1 to r->source. Rows at and
+ * after `bottom` repeat row bottom-1. */
 static void take_source(struct ss_resizer *r, const struct ss_resize *h, int y, int bottom,
                         size_t begin, size_t end)
 {
@@ -170,8 +171,8 @@ static void take_source(struct ss_resizer *r, const struct ss_resize *h, int y, 
     }
 }
 
-/* Columns: the rows that the second pass needs, from `top` to before `bottom`, in the order of the
- * output: channel after channel, or pixel after pixel. */
+/* Resize the columns of rows top .. bottom-1, which the second pass needs. The result is in the
+ * order of the output: channel after channel, or pixel after pixel. */
 static void resize_columns(struct ss_resizer *r, const struct ss_resize *h, int top, int bottom,
                            size_t stride)
 {
@@ -189,7 +190,7 @@ static void resize_columns(struct ss_resizer *r, const struct ss_resize *h, int 
     for (int y = top; y < bottom; y += LANES) {
         take_source(r, h, y, bottom, begin, end);
         resize_mix_columns(r->source, a, n, first, to);
-        /* `middle` has room for LANES rows more than there are. */
+        /* `middle` has space for LANES extra rows. */
         resize_transpose(r->resized, resized_as, r->middle + (size_t)(y - top) * stride, rows_as,
                          stride / LANES);
     }
@@ -210,7 +211,7 @@ static void resize_rows(struct ss_resizer *r, const struct ss_resize *h, int top
     }
 }
 
-/* What the output does not change in size needs no sums: TinyImageNet's evaluation. */
+/* Return 1 if the size does not change, so that copying suffices, as in evaluating TinyImageNet. */
 static int is_copy(const struct ss_resize *h)
 {
     return h->left == 0 && h->top == 0 && h->right == h->width && h->bottom == h->height &&
@@ -249,10 +250,10 @@ enum ss_status ss_resize_run(struct ss_resizer *r, const struct ss_resize *h, ui
     int bottom = rows->first[last] + rows->count[last];
     size_t stride = ss_round_up(3 * (size_t)h->out_width, MIX);
     size_t line = stride > LANES * LANES ? stride : LANES * LANES;
-    SS_TRY(grow(&r->middle, &r->middle_room, stride * (size_t)(bottom - top + LANES), 1));
-    SS_TRY(grow(&r->source, &r->source_room, ss_round_up(3 * (size_t)h->width, LANES) * LANES, 1));
-    SS_TRY(grow(&r->resized, &r->resized_room, stride * LANES, 1));
-    SS_TRY(grow(&r->line, &r->line_room, line, 1));
+    SS_TRY(grow(&r->middle, &r->middle_capacity, stride * (size_t)(bottom - top + LANES), 1));
+    SS_TRY(grow(&r->source, &r->source_capacity, ss_round_up(3 * (size_t)h->width, LANES) * LANES, 1));
+    SS_TRY(grow(&r->resized, &r->resized_capacity, stride * LANES, 1));
+    SS_TRY(grow(&r->line, &r->line_capacity, line, 1));
     resize_columns(r, h, top, bottom, stride);
     resize_rows(r, h, top, stride, out);
     return SS_OK;

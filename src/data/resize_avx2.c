@@ -13,7 +13,7 @@ AVX2 static inline __m256i load8(const uint8_t *p)
     return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
 }
 
-/* The MIX sums of one output, as bytes. */
+/* The MIX sums of one output, rounded to bytes. */
 struct mixed {
     __m256i first;  /* 32 */
     __m128i second; /* 16 */
@@ -34,7 +34,7 @@ AVX2 static inline struct mixed mix(const uint8_t *in, size_t stride, const int3
         e = _mm256_add_epi32(e, _mm256_mullo_epi32(load8(in + 32), w));
         f = _mm256_add_epi32(f, _mm256_mullo_epi32(load8(in + 40), w));
     }
-    /* Packing clips, and goes half by half: the order is put right at its end. */
+    /* Packing saturates and works within 128-bit halves; the permutation restores the order. */
     __m256i ab = _mm256_packus_epi32(_mm256_srli_epi32(a, BITS), _mm256_srli_epi32(b, BITS));
     __m256i cd = _mm256_packus_epi32(_mm256_srli_epi32(c, BITS), _mm256_srli_epi32(d, BITS));
     __m256i ef = _mm256_packus_epi32(_mm256_srli_epi32(e, BITS), _mm256_srli_epi32(f, BITS));
@@ -68,7 +68,7 @@ AVX2 void resize_mix_row_avx2(const uint8_t *in, size_t stride, const int32_t *w
     }
 }
 
-/* As in resize_kernels.c, a tile in each half of the vectors. */
+/* The transpose of resize_kernels.c, with one tile in each half of the vectors. */
 AVX2 void resize_transpose_pair_avx2(const uint8_t *in, struct resize_tiles in_as, uint8_t *out,
                                      struct resize_tiles out_as)
 {

@@ -1,5 +1,5 @@
-/* The kernels of resize_kernels.h for x86-64 processors with 32-byte vectors. x86-64's oldest
- * instructions lack a multiplication of 32-bit vectors. */
+/* AVX2 versions of the kernels in resize_kernels.h. Baseline x86-64 (SSE2) has no instruction for
+ * multiplying vectors of 32-bit integers. */
 #ifndef SS_DATA_RESIZE_AVX2_H
 #define SS_DATA_RESIZE_AVX2_H
 

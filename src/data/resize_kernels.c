@@ -9,7 +9,7 @@ int resize_plain_kernels;
 
 typedef uint8_t byte16 __attribute__((vector_size(16)));
 
-/* The compiler keeps `sum` in registers: its length is known. */
+/* The length of `sum` is constant, so that the compiler allocates registers for it. */
 static inline void mix(const uint8_t *restrict in, size_t stride, const int32_t *restrict weight,
                        int count, uint8_t *restrict out)
 {
@@ -73,7 +73,7 @@ static inline byte16 load16(const uint8_t *p)
 #define LOW(a, b) PICK(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
 #define HIGH(a, b) PICK(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 
-/* Four times the first half of the rows is interleaved with the second, as a deck of cards. */
+/* Transpose a tile by interleaving the first half of the rows with the second half four times. */
 static void transpose(const uint8_t *in, size_t in_stride, uint8_t *out, size_t out_stride)
 {
     byte16 a[LANES], b[LANES];

@@ -20,8 +20,7 @@ static enum ss_status check(size_t count, int rank, int world, size_t batch,
                        "of at most %zu per rank, or fewer ranks",
                        count, batch, world, count / (size_t)world);
     if (end == SS_END_KEEP && count < (size_t)world)
-        return ss_fail(SS_ERR_INVALID, "%zu samples are not one for each of %d ranks", count,
-                       world);
+        return ss_fail(SS_ERR_INVALID, "%zu samples are fewer than the %d ranks", count, world);
     return SS_OK;
 }
 

@@ -12,17 +12,17 @@ _Static_assert((int)SS_SYNTHETIC_SIDE == (int)SS_CIFAR_SIDE, "samples are record
 
 enum {
     SIDE = SS_SYNTHETIC_SIDE,
-    GRID = 4, /* knots of a pattern per side; one wave is at least two of them */
+    GRID = 4, /* knots of a pattern per side; a wavelength is at least two knots */
     CELL = SIDE / GRID,
     MAX_SHIFT = 5,      /* pixels, either way */
     OWN_PERCENT = 45,   /* weight of the sample's own pattern against the class's 100 */
     NOISE_QUARTER = 30, /* noise is the sum of four uniform draws of +-this: sigma about 35 */
 };
 
-/* What a stream of draws is for: the rng's `a`. */
+/* Random streams: argument `a` of ss_rng_open. */
 enum { STREAM_CLASS, STREAM_TRAIN, STREAM_TEST, STREAM_TRAIN_LABELS, STREAM_TEST_LABELS };
 
-/* A smooth periodic pattern around 0, within +-127: random knots, interpolated. */
+/* A smooth periodic pattern in -127 .. 127: interpolated random knots. */
 struct pattern {
     int8_t value[3][SIDE][SIDE];
 };
@@ -98,7 +98,7 @@ void ss_synthetic_image(uint64_t seed, uint32_t class_index, int test, uint32_t 
     draw_sample(seed, test, sample, &p, image);
 }
 
-/* 0, 1, ..., classes-1, 0, 1, ... shuffled. */
+/* Write the labels 0, 1, ..., classes-1, 0, 1, ... in shuffled order. */
 static void draw_labels(uint64_t seed, uint32_t stream, uint32_t classes, uint8_t *labels,
                         uint32_t count)
 {
@@ -123,7 +123,7 @@ struct writer {
     int count;
 };
 
-/* Samples first .. end-1 of a split. */
+/* Write samples first .. end-1 of a split to a file. */
 static enum ss_status write_records(const struct writer *w, int test, const uint8_t *labels,
                                     uint32_t first, uint32_t end, struct ss_atomic_file *f)
 {
@@ -140,7 +140,8 @@ static enum ss_status write_records(const struct writer *w, int test, const uint
     return status;
 }
 
-/* A split's files, which stay uncommitted, of equal sizes where that is possible. */
+/* Write a split's files, with sizes that differ by at most one sample. The caller commits or aborts
+ * them. */
 static enum ss_status write_files(struct writer *w, int test, const uint8_t *labels, uint32_t count)
 {
     const char *const *files = w->cifar->files[test];

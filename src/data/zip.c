@@ -11,21 +11,21 @@
 #include <zlib.h>
 
 enum {
-    LOCAL = 30,  /* bytes of a header before a member, without names */
-    MEMBER = 46, /* of an entry of the list, without names */
-    END = 22,    /* of the record at the file's end, without its comment */
+    LOCAL = 30,  /* bytes of a local file header, without names */
+    MEMBER = 46, /* bytes of a central directory entry, without names */
+    END = 22,    /* bytes of the end of central directory record, without its comment */
     END_64 = 56,
     LOCATOR_64 = 20,
     COMMENT = 65535,
     STORED = 0,
     DEFLATED = 8,
-    MOST_DEFLATED = 1032, /* bytes that one byte can become */
+    MOST_DEFLATED = 1032, /* maximum compression ratio of deflate */
     MAX_MEMBERS = 1 << 20,
 };
 
 struct member {
     char *name;
-    uint64_t at; /* of the header before it */
+    uint64_t at; /* offset of the local file header */
     uint64_t packed, size;
     uint32_t crc;
     int method, encrypted;
@@ -47,18 +47,17 @@ static uint64_t number(const uint8_t *at, int n)
     return v;
 }
 
-static int is_at(const struct ss_zip *z, uint64_t at, size_t room, const char *magic)
+static int is_at(const struct ss_zip *z, uint64_t at, size_t capacity, const char *magic)
 {
-    return at <= z->size && z->size - at >= room && memcmp(z->bytes + at, magic, 4) == 0;
+    return at <= z->size && z->size - at >= capacity && memcmp(z->bytes + at, magic, 4) == 0;
 }
 
 static enum ss_status damaged(const struct ss_zip *z, const char *what)
 {
-    return ss_fail(SS_ERR_FORMAT, "%s: not a whole zip archive, as .npz files are: %s", z->path,
-                   what);
+    return ss_fail(SS_ERR_FORMAT, "%s: not a complete zip archive (.npz): %s", z->path, what);
 }
 
-/* Where the list of members is. */
+/* Find the central directory: its offset and number of entries. */
 static enum ss_status find_list(const struct ss_zip *z, uint64_t *at, uint64_t *count)
 {
     if (z->size < END)
@@ -68,20 +67,21 @@ static enum ss_status find_list(const struct ss_zip *z, uint64_t *at, uint64_t *
     while (end > first && !is_at(z, end, END, "PK\5\6"))
         end--;
     if (!is_at(z, end, END, "PK\5\6"))
-        return damaged(z, "its end is missing");
+        return damaged(z, "its end record is missing");
     *count = number(z->bytes + end + 10, 2);
     *at = number(z->bytes + end + 16, 4);
     if (end < LOCATOR_64 || !is_at(z, end - LOCATOR_64, LOCATOR_64, "PK\6\7"))
         return SS_OK;
     const uint64_t end_64 = number(z->bytes + end - LOCATOR_64 + 8, 8);
     if (!is_at(z, end_64, END_64, "PK\6\6"))
-        return damaged(z, "its 64-bit end is missing");
+        return damaged(z, "its zip64 end record is missing");
     *count = number(z->bytes + end_64 + 32, 8);
     *at = number(z->bytes + end_64 + 48, 8);
     return SS_OK;
 }
 
-/* Fields that do not fit are all ones, and follow in this order in an extra field. */
+/* Read the zip64 extra field: 32-bit fields that overflow are all ones and follow there as 64-bit
+ * values in this order. */
 static void read_extra(struct member *m, const uint8_t *extra, size_t size)
 {
     while (size >= 4) {
@@ -215,7 +215,7 @@ static enum ss_status fail_member(const struct ss_zip *z, const struct member *m
     return ss_fail(SS_ERR_FORMAT, "%s: %s: %s; the file is damaged", z->path, m->name, what);
 }
 
-/* zlib counts in 32 bits: it gets its input and room in portions. */
+/* Inflate in portions, because zlib counts in 32 bits. */
 static int inflate_all(const uint8_t *in, uint64_t packed, uint8_t *out, uint64_t size)
 {
     enum { PORTION = 1 << 30 };
@@ -244,7 +244,7 @@ static enum ss_status unpack(const struct ss_zip *z, const struct member *m, con
                              uint8_t **out)
 {
     if (m->size / MOST_DEFLATED > m->packed)
-        return fail_member(z, m, "it cannot become as large as it says");
+        return fail_member(z, m, "its compressed data are too short for its size");
     uint8_t *bytes = malloc(m->size ? m->size : 1);
     if (!bytes)
         return ss_fail_memory(m->name, m->size);
@@ -264,19 +264,18 @@ enum ss_status ss_zip_read(const struct ss_zip *z, size_t i, const uint8_t **byt
     const struct member *m = &z->members[i];
     if (m->encrypted || (m->method != STORED && m->method != DEFLATED))
         return ss_fail(SS_ERR_UNSUPPORTED,
-                       "%s: %s: is %s; numpy.savez and savez_compressed write members that can be "
-                       "read",
+                       "%s: %s: is %s; save the arrays with numpy.savez or numpy.savez_compressed",
                        z->path, m->name,
-                       m->encrypted ? "encrypted" : "packed by another method than deflate");
+                       m->encrypted ? "encrypted" : "compressed with another method than deflate");
     if (!is_at(z, m->at, LOCAL, "PK\3\4"))
         return fail_member(z, m, "its header is missing");
     const uint8_t *header = z->bytes + m->at;
     const uint64_t skip = LOCAL + number(header + 26, 2) + number(header + 28, 2),
-                   room = z->size - m->at;
-    if (skip > room || m->packed > room - skip)
-        return fail_member(z, m, "it ends behind the file's end");
+                   capacity = z->size - m->at;
+    if (skip > capacity || m->packed > capacity - skip)
+        return fail_member(z, m, "it extends past the end of the file");
     if (m->method == STORED && m->packed != m->size)
-        return fail_member(z, m, "it has two sizes");
+        return fail_member(z, m, "its two sizes differ");
     const uint8_t *content = header + skip;
     uint8_t *unpacked = NULL;
     if (m->method == DEFLATED) {

@@ -1,4 +1,4 @@
-/* check_cores.c: the cores that this rank may use. */
+/* check_cores.c: checks the cores that this rank may use. */
 #include "doctor/procfs.h"
 
 #include <math.h>
@@ -6,13 +6,13 @@
 #include <string.h>
 
 enum {
-    /* One feeds the GPU, one communicates and submits, and where two more are left NCCL's proxies
-     * have these (runtime/placement.h). */
+    /* One core feeds the GPU and one communicates and submits; NCCL's proxies use the rest if at
+     * least two remain (runtime/placement.h). */
     WANTED_WITH_GPU = 4,
-    WANTED = 2 /* compute, and what loads and communicates */
+    WANTED = 2 /* compute; loading and communication */
 };
 
-/* NUMA nodes with cores among `cpus`. */
+/* The number of NUMA nodes with cores in `cpus`. */
 static int count_numa(const struct ss_doctor_options *o, hwloc_const_bitmap_t cpus)
 {
     enum { NODES = 256 };
@@ -44,10 +44,10 @@ static void judge(const struct ss_doctor_options *o, hwloc_const_bitmap_t cpus,
                   "and srun --cpu-bind, mpiexec --bind-to none)"
                 : "give each rank more cores (--cpus-per-task and srun --cpu-bind, mpiexec "
                   "--bind-to none, taskset)",
-            "a rank may use %d core%s; %s wants at least %d: %s", cores, cores > 1 ? "s" : "",
+            "a rank may use %d core%s; %s needs at least %d: %s", cores, cores > 1 ? "s" : "",
             gpu ? "a rank with a GPU" : "a rank", wanted,
             gpu ? "one feeds the GPU, one communicates, NCCL's threads and loading need the rest"
-                : "loading and communication need some beside compute");
+                : "loading and communication need cores besides compute");
     else
         ss_find(f, SS_FINE, "cores.allowed", NULL, "%d cores%s (%s), of %d NUMA node%s", cores,
                 units > cores ? ", of which several hardware threads may be used" : "", list, numa,
@@ -63,8 +63,9 @@ static void judge_quota(const struct ss_doctor_options *o, hwloc_const_bitmap_t 
         return;
     ss_find(f, SS_SLOW, "cores.quota",
             "ask for as many processors as the rank may run on, or bind it to fewer: threads that "
-            "have used up the quota stand still until the next period",
-            "a cgroup gives {} processors' time to %d that may be run on", hwloc_bitmap_weight(cpus));
+            "have used up the quota stall until the next period",
+            "a cgroup limits CPU time to {} of the %d processors that the rank may run on",
+            hwloc_bitmap_weight(cpus));
     ss_find_figure(f, quota, hwloc_bitmap_weight(cpus), "processors");
 }
 
@@ -73,7 +74,8 @@ void ss_doctor_cores(const struct ss_doctor_options *o, struct ss_comm *comm, st
     (void)comm;
     hwloc_bitmap_t cpus = ss_probe_cpus(o);
     if (!cpus) {
-        ss_find(f, SS_FINE, "cores.allowed", NULL, "this system does not tell which cores are allowed");
+        ss_find(f, SS_FINE, "cores.allowed", NULL,
+                "this system does not report which cores are allowed");
         return;
     }
     judge(o, cpus, f);

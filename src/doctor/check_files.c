@@ -1,4 +1,5 @@
-/* check_files.c: folders that a run writes to, and what file systems they and the data are on. */
+/* check_files.c: checks the folders that a run writes to, and the file systems of these and of
+ * the data. */
 #include "doctor/folders.h"
 #include "doctor/procfs.h"
 
@@ -12,7 +13,7 @@ static const char *value_of(const char *name)
     return value && *value ? value : NULL;
 }
 
-/* A folder that a run can do without, at a price. */
+/* Check an optional folder. A run works without it, at a cost. */
 static void probe_folder(struct ss_findings *f, const char *check, const char *what,
                          const char *folder, enum ss_verdict otherwise, const char *advice)
 {
@@ -24,7 +25,7 @@ static void probe_folder(struct ss_findings *f, const char *check, const char *w
         ss_find(f, otherwise, check, advice, "%s %.200s cannot be written: %s", what, folder, why);
 }
 
-/* Choices of convolutions that were timed are kept there; without it a run starts all the same. */
+/* The cache stores measured choices of convolution algorithms; a run works without it. */
 static void probe_cache(struct ss_findings *f)
 {
     static const char advice[] =
@@ -61,7 +62,7 @@ static void probe_local(const struct ss_doctor_options *o, struct ss_findings *f
         "site's LOCAL_DIR), or none");
     if (f->finding[f->count - 1].verdict != SS_FINE)
         return;
-    double left = ss_folder_room(o->local_dir);
+    double left = ss_folder_space(o->local_dir);
     ss_find(f, left < wanted ? SS_SLOW : SS_FINE, "files.local_room",
             left < wanted ? "remove what older jobs have left there, or name another folder" : NULL,
             "{} GiB are free in the node-local folder");

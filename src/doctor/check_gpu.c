@@ -1,4 +1,4 @@
-/* check_gpu.c: the GPUs that this rank sees, and whether they are in order. */
+/* check_gpu.c: checks the GPUs that this rank sees, and their health. */
 #include "doctor/procfs.h"
 #include "kernels/kernels.h"
 #include "monitor/nvml.h"
@@ -11,7 +11,7 @@
 
 enum { GPUS = 16 };
 
-/* Neither build nor driver offers one. */
+/* Report that no GPU is usable, because of the build or the driver. */
 static void judge_none(const struct ss_doctor_options *o, struct ss_findings *f)
 {
     char why[512] = "";
@@ -54,7 +54,7 @@ static void list(int count, char (*bus_id)[SS_BUS_ID_BYTES], struct ss_findings 
     ss_find(f, SS_FINE, "gpu.visible", NULL, "%d GPU%s: %s", count, count > 1 ? "s" : "", text);
 }
 
-/* The one that a run would take: does it work at all? */
+/* Try the GPU that a run would use. */
 static void try_one(int count, struct ss_findings *f)
 {
     char why[512];
@@ -68,14 +68,14 @@ static void try_one(int count, struct ss_findings *f)
         ss_find(f, SS_FINE, "gpu.opens", NULL, "%s", ss_cuda_kernels.info(device));
     else
         ss_find(f, SS_BROKEN, "gpu.opens",
-                "follow what the message says; else have the node looked at, and leave it out "
+                "follow the message; otherwise have the node checked, and leave it out "
                 "(--exclude)",
                 "%s", why);
     if (status == SS_OK)
         ss_cuda_kernels.close(device);
 }
 
-/* NVML's has a longer domain: "00000000:1B:00.0" and "0000:1b:00.0" are one. */
+/* Compare bus ids. NVML uses a longer domain: "00000000:1B:00.0" equals "0000:1b:00.0". */
 static int same_place(const char *a, const char *b)
 {
     enum { COMMON = 12 };
@@ -96,7 +96,7 @@ static int find(struct ss_nvml *nvml, const char *bus_id, struct ss_gpu_health *
 static void judge_health(struct ss_nvml *nvml, int index, const struct ss_gpu_health *h,
                          const char *bus_id, struct ss_findings *f)
 {
-    static const double MUCH_MIB = 2048; /* more than contexts of ranks of this job */
+    static const double MUCH_MIB = 2048; /* more than contexts of this job's ranks use */
     struct ss_gpu_sample s;
     ss_nvml_sample(nvml, index, &s);
     if (h->ecc_errors > 0)
@@ -108,17 +108,18 @@ static void judge_health(struct ss_nvml *nvml, int index, const struct ss_gpu_he
             bus_id, h->ecc_errors);
     if (h->slowed)
         ss_find(f, SS_SLOW, "gpu.throttle",
-                "tell the site's staff, and leave the node out (--exclude) if others are faster",
+                "report it to the site's staff, and leave the node out (--exclude) if others are "
+                "faster",
                 "GPU %s is slowed down now: %s", bus_id, h->slowed);
     if (s.memory_used > MUCH_MIB || (h->processes > 0 && s.busy > 20))
         ss_find(f, SS_SLOW, "gpu.shared",
                 "find out who uses it (nvidia-smi), and ask for nodes of your own (--exclusive)",
                 "GPU %s is used by others: %.0f of %.0f MiB, busy %.0f %%", bus_id, s.memory_used,
                 s.memory_total, isnan(s.busy) ? 0 : s.busy);
-    /* A GPU that is alone has none to link to. */
+    /* A single GPU has no link partner. */
     if (h->links > h->links_active && ss_nvml_count(nvml) > 1)
         ss_find(f, SS_SLOW, "gpu.nvlink",
-                "have the node looked at, and leave it out (--exclude) until then",
+                "have the node checked, and leave it out (--exclude) until then",
                 "GPU %s has %d of %d NVLinks up", bus_id, h->links_active, h->links);
 }
 
@@ -127,7 +128,7 @@ static void probe_with_nvml(int count, char (*bus_id)[SS_BUS_ID_BYTES], struct s
     char why[200];
     struct ss_nvml *nvml = ss_nvml_open(why, sizeof why);
     if (!nvml) {
-        ss_find(f, SS_FINE, "gpu.nvml", NULL, "NVML tells nothing of the GPUs' state: %s", why);
+        ss_find(f, SS_FINE, "gpu.nvml", NULL, "NVML does not report the GPUs' state: %s", why);
         return;
     }
     int seen = 0, persistent = 0, links = 0;

@@ -1,4 +1,4 @@
-/* check_libraries.c: what NCCL loads when it starts, and where it would find it. */
+/* check_libraries.c: checks the libraries that NCCL loads at start, and where it finds them. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -17,16 +17,16 @@ static const char *value_of(const char *name)
     return value ? value : "";
 }
 
-/* A name of NCCL_NET that no transport of NCCL's own has. */
+/* Whether NCCL_NET names a transport that NCCL does not provide itself. */
 static int wants_plugin(void)
 {
     const char *net = value_of("NCCL_NET");
     return *net && strcasecmp(net, "Socket") && strcasecmp(net, "IB");
 }
 
-/* NCCL's search: the value of NCCL_NET_PLUGIN as a file, then as the end of libnccl-net-NAME.so;
- * libnccl-net.so without a value (src/plugin/plugin_open.cc, 2026-06). Its own library's RUNPATH is
- * not looked at here. */
+/* NCCL's search: the value of NCCL_NET_PLUGIN as a file, then as the suffix of
+ * libnccl-net-NAME.so; libnccl-net.so without a value (src/plugin/plugin_open.cc, 2026-06). The
+ * RUNPATH of NCCL's own library is not considered here. */
 static void try_plugin(struct ss_library *out, char name[256])
 {
     static const char needs[] = "libfabric.so";
@@ -51,7 +51,7 @@ static void probe_plugin(const struct ss_doctor_options *o, struct ss_findings *
         if (wants_plugin() || o->fabric == SS_FABRIC_SLINGSHOT)
             ss_find(f, wants_plugin() ? SS_BROKEN : SS_SLOW, "net.plugin",
                     "unset NCCL_NET_PLUGIN, or name aws-ofi-nccl's",
-                    "NCCL_NET_PLUGIN=none keeps NCCL from the plugin that the network needs");
+                    "NCCL_NET_PLUGIN=none disables the plugin that the network needs");
         return;
     }
     try_plugin(&plugin, name);
@@ -60,19 +60,19 @@ static void probe_plugin(const struct ss_doctor_options *o, struct ss_findings *
                 *plugin.with ? ", with " : "", plugin.with);
     else if (plugin.state == SS_LIBRARY_FAILS)
         ss_find(f, wants_plugin() ? SS_BROKEN : SS_SLOW, "net.plugin",
-                "put the folder of the library that is named first into LD_LIBRARY_PATH (in a "
+                "put the folder of the library named first into LD_LIBRARY_PATH (in a "
                 "container: bind that file too, with all that ldd shows)",
                 "NCCL's network plugin %s does not load: %s", name, plugin.why);
     else if (wanted)
         ss_find(f, wants_plugin() ? SS_BROKEN : SS_SLOW, "net.plugin",
-                wants_plugin()
-                    ? "load the module of aws-ofi-nccl, or put the plugin's folder into "
-                      "LD_LIBRARY_PATH; without NCCL_NET the run would go over TCP"
-                    : "load the module of aws-ofi-nccl, or put the plugin's folder into "
-                      "LD_LIBRARY_PATH",
+                wants_plugin() ? "load the module of aws-ofi-nccl, or put the plugin's folder into "
+                                 "LD_LIBRARY_PATH; without NCCL_NET the run would go over TCP"
+                               : "load the module of aws-ofi-nccl, or put the plugin's folder into "
+                                 "LD_LIBRARY_PATH",
                 "NCCL's network plugin %s is in no folder of the library path%s%.60s%s", name,
-                wants_plugin() ? ", and NCCL_NET=\"" : "", wants_plugin() ? value_of("NCCL_NET") : "",
-                wants_plugin() ? "\" is no transport of NCCL's own" : "");
+                wants_plugin() ? ", and NCCL_NET=\"" : "",
+                wants_plugin() ? value_of("NCCL_NET") : "",
+                wants_plugin() ? "\" is not a transport of NCCL itself" : "");
 }
 
 static void probe_library(struct ss_findings *f, const char *check, const char *name,
@@ -98,7 +98,7 @@ static const char *nccl_version(void)
 #endif
 }
 
-/* 1 if the version in "NCCL 2.28.9" is at least that. */
+/* Returns 1 if the version in "NCCL 2.28.9" is at least the given one. */
 static int nccl_is(int major, int minor, int patch)
 {
     int a = 0, b = 0, c = 0;
@@ -107,10 +107,10 @@ static int nccl_is(int major, int minor, int patch)
     return a != major ? a > major : b != minor ? b > minor : c >= patch;
 }
 
-/* Sums over nodes of GH200 with Slingshot came out wrong now and then from NCCL 2.27.3 on
+/* All-reduces over nodes of GH200 with Slingshot were occasionally wrong from NCCL 2.27.3 on
  * (github.com/NVIDIA/nccl issue 2001, open, 2026-01; pull request 2053, closed, 2026-03: LL128's
- * order over C2C). HPE keeps messages of that size from the path where it shows
- * (HewlettPackard/shs-ccl-docs pull request 21, 2026-04); leaving the protocol out is sure. */
+ * order over C2C). HPE avoids the affected path for messages of that size
+ * (HewlettPackard/shs-ccl-docs pull request 21, 2026-04); disabling the protocol is safe. */
 static void judge_nccl(const struct ss_doctor_options *o, struct ss_findings *f)
 {
     const char *proto = value_of("NCCL_PROTO"), *ll128 = strstr(proto, "LL128");
@@ -120,12 +120,12 @@ static void judge_nccl(const struct ss_doctor_options *o, struct ss_findings *f)
     int detour = !strcmp(value_of("FI_CXI_RDZV_THRESHOLD"), "0") &&
                  !strcmp(value_of("FI_CXI_RDZV_GET_MIN"), "0");
     if (!left_out)
-        ss_find(
-            f, detour ? SS_SLOW : SS_BROKEN, "net.ll128", "export NCCL_PROTO=^LL128",
-            "%s may sum wrongly over Slingshot between GH200 nodes, silently (nccl issue 2001)%s",
-            nccl_version(),
-            detour ? "; FI_CXI_RDZV_THRESHOLD=0 and FI_CXI_RDZV_GET_MIN=0 avoid the known case"
-                   : "");
+        ss_find(f, detour ? SS_SLOW : SS_BROKEN, "net.ll128", "export NCCL_PROTO=^LL128",
+                "%s may silently compute wrong all-reduces over Slingshot between GH200 nodes "
+                "(nccl issue 2001)%s",
+                nccl_version(),
+                detour ? "; FI_CXI_RDZV_THRESHOLD=0 and FI_CXI_RDZV_GET_MIN=0 avoid the known case"
+                       : "");
 }
 
 void ss_doctor_libraries(const struct ss_doctor_options *o, struct ss_comm *comm,

@@ -1,5 +1,5 @@
-/* check_links.c: what data between ranks take, and whether they arrive as they were sent, over what training
- * uses. Every rank measures; rank 0 decides how often, and finds for all. */
+/* check_links.c: measures transfers between ranks and verifies the data, over the backend that
+ * training uses. Every rank measures; rank 0 decides on the repetitions and reports for all. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of --seconds. */
+/* Shares of --seconds. */
 #define SHARE_OF_MESSAGES 0.12
 #define SHARE_OF_SUMS 0.28
 
@@ -22,7 +22,7 @@ static enum ss_status share_places(struct ss_links *l)
     const size_t bytes = (size_t)ss_comm_size(l->comm) * sizeof *l->place;
     struct ss_links_place own;
     void *all;
-    memset(&own, 0, sizeof own); /* also what lies between the fields: it is sent */
+    memset(&own, 0, sizeof own); /* clears the padding, which is sent too */
     own.node = ss_comm_node(l->comm);
     own.local_rank = ss_comm_local_rank(l->comm);
     gethostname(own.host, sizeof own.host - 1);
@@ -36,7 +36,7 @@ static enum ss_status share_places(struct ss_links *l)
     return ss_comm_bcast(l->comm, l->place, bytes, 0, SS_LINKS);
 }
 
-/* What training would use. *out 0: there is nothing, and that was found. */
+/* Open the backend that training would use. *out 0: none, which was reported. */
 static enum ss_status open_plane(struct ss_links *l, int *out)
 {
     const int count = ss_cuda_kernels.count();
@@ -52,7 +52,7 @@ static enum ss_status open_plane(struct ss_links *l, int *out)
 #else
         if (ss_comm_rank(l->comm) == 0)
             ss_find(l->f, SS_BROKEN, "links", "configure starstep with NCCL",
-                    "this build has no NCCL: ranks with GPUs cannot sum gradients");
+                    "this build has no NCCL: ranks with GPUs cannot all-reduce gradients");
 #endif
         return SS_OK;
     }
@@ -68,8 +68,8 @@ static enum ss_status open_plane(struct ss_links *l, int *out)
         ss_find(
             l->f, SS_SLOW, "links",
             "to train on CPUs start the ranks with mpiexec or srun --mpi=pmix, in a build with MPI",
-            "the ranks have met over TCP, which carries no gradients of CPUs: training on them "
-            "would not start so, and links were not looked at");
+            "the ranks have met over TCP, which does not support gradients of CPUs: training on "
+            "them would not start, and links were not checked");
     return SS_OK;
 }
 
@@ -101,10 +101,11 @@ void ss_doctor_links(const struct ss_doctor_options *o, struct ss_comm *comm, st
     const enum ss_status status = measure(&l);
     ss_log_capture(NULL, 0);
     if (status != SS_OK && *why)
-        ss_find(f, SS_BROKEN, "links",
-                "see what NCCL or MPI says (NCCL_DEBUG=INFO), and the findings about network and "
-                "libraries",
-                "%s", why);
+        ss_find(
+            f, SS_BROKEN, "links",
+            "see the output of NCCL or MPI (NCCL_DEBUG=INFO), and the findings about network and "
+            "libraries",
+            "%s", why);
     free(l.place);
     free(l.host);
 }

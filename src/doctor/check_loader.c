@@ -1,5 +1,5 @@
-/* check_loader.c: how fast samples come: reading alone, and reading with decoding, by as many
- * threads as a run would have, on all ranks at once. */
+/* check_loader.c: measures loading of samples: reading alone, and reading with decoding, with as
+ * many threads as a run would have, on all ranks simultaneously. */
 #include "core/clock.h"
 #include "core/folder.h"
 #include "core/rng.h"
@@ -22,16 +22,16 @@ enum {
     MAX_THREADS = 64,
     COPIED_FILES = 300,
     COPIED_MB = 64,
-    PLENTY = 1000,     /* images/s of a thread, which need not be more: no decoder gives as many */
-    DRAWS = 0x646f6374 /* of a seed of its own */
+    PLENTY = 1000,     /* upper bound in images/s per thread: above the speed of any decoder */
+    DRAWS = 0x646f6374 /* seed of the draws */
 };
 
 struct load {
     const struct ss_dataset *d;
-    int read_only; /* files' bytes alone, of images */
-    double end;    /* ss_seconds() */
+    int read_only; /* only read the files of images */
+    double end;    /* as ss_seconds() */
     uint32_t stream;
-    /* out */
+    /* Results. */
     enum ss_status status;
     char why[512];
     uint64_t files, bytes;
@@ -49,8 +49,8 @@ static enum ss_status load_one(const struct load *l, size_t i, struct ss_image_f
     return SS_OK;
 }
 
-/* Reading alone and loading have every second sample each, so that neither finds what the other has
- * brought into memory. */
+/* Draw a sample. Reading alone and loading use alternate samples, so that neither benefits from
+ * data that the other has brought into memory. */
 static size_t draw(const struct load *l, struct ss_rng *rng)
 {
     size_t half = (l->d->count + !l->read_only) / 2;
@@ -81,10 +81,10 @@ struct rate {
     double files, mb; /* per second */
 };
 
-/* Threads of this rank for some seconds, each with draws of its own. */
+/* Run the threads of this rank for some seconds, each with draws of its own. */
 static enum ss_status measure(const struct ss_dataset *d, int read_only, int threads,
                               double seconds, uint32_t stream, struct rate *out, char *why,
-                              size_t room)
+                              size_t capacity)
 {
     static struct load load[MAX_THREADS];
     pthread_t thread[MAX_THREADS];
@@ -105,7 +105,7 @@ static enum ss_status measure(const struct ss_dataset *d, int read_only, int thr
         bytes += load[i].bytes;
         if (load[i].status != SS_OK) {
             status = load[i].status;
-            snprintf(why, room, "%s", load[i].why);
+            snprintf(why, capacity, "%s", load[i].why);
         }
     }
     double took = ss_seconds() - begin;
@@ -113,7 +113,7 @@ static enum ss_status measure(const struct ss_dataset *d, int read_only, int thr
     return status;
 }
 
-/* Load workers of this rank, as a run would have them. Collective. */
+/* The number of load workers of this rank in a run. Collective. */
 static int count_threads(const struct ss_doctor_options *o, struct ss_comm *comm)
 {
     struct ss_placement p;
@@ -137,7 +137,7 @@ static const char STAGE[] = "stage the data to the node: --cache in a node-local
 static const char CORES[] = "give ranks more cores for loading (--workers), or decode once with "
                             "--cache or with --reduced-decode";
 
-/* reading: how much of loading's time it is, 0 to 1. */
+/* Report loading. reading: its share of the loading time, 0 to 1. */
 static void judge(const struct ss_doctor_options *o, const char *check, const char *where,
                   int threads, struct rate read, double images, double reading,
                   struct ss_findings *f)
@@ -187,7 +187,7 @@ static enum ss_status measure_set(const struct ss_doctor_options *o, const struc
     return status;
 }
 
-/* DIR/train/all and DIR/val/all. */
+/* Create DIR/train/all and DIR/val/all. */
 static enum ss_status make_folders(const char *dir)
 {
     static const char *const parts[] = {"train/all", "val/all"};
@@ -199,7 +199,7 @@ static enum ss_status make_folders(const char *dir)
     return SS_OK;
 }
 
-/* A copy that is on the disk and no longer in memory. */
+/* Write a copy to the disk and drop it from the page cache. */
 static enum ss_status write_file(const char *path, const struct ss_image_file *file)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -229,7 +229,7 @@ static enum ss_status copy_some(const struct ss_imagefolder *from, const char *d
         snprintf(path, sizeof path, "%.4000s/val/all/%d.jpg", dir, k);
         status = write_file(path, &file);
         bytes += file.size;
-        if (k == 0 && status == SS_OK) { /* classes are those of train */
+        if (k == 0 && status == SS_OK) { /* the classes are those of train */
             snprintf(path, sizeof path, "%.4000s/train/all/0.jpg", dir);
             status = write_file(path, &file);
         }
@@ -238,7 +238,7 @@ static enum ss_status copy_some(const struct ss_imagefolder *from, const char *d
     return status;
 }
 
-/* The same from a sample in the node-local folder. */
+/* Measure loading of copied samples from the node-local folder. */
 static void probe_local(const struct ss_doctor_options *o, const struct ss_dataset *d, int threads,
                         double seconds, uint32_t stream, struct ss_findings *f)
 {
@@ -256,7 +256,7 @@ static void probe_local(const struct ss_doctor_options *o, const struct ss_datas
         (void)measure_set(o, copy, "loader.local", "from the node-local folder", threads, seconds,
                           stream, f);
     else
-        ss_find(f, SS_BROKEN, "loader.local", "make room there, or name another folder",
+        ss_find(f, SS_BROKEN, "loader.local", "free space there, or name another folder",
                 "a sample of the data cannot be copied to the node-local folder: %s", why);
     ss_dataset_close(copy);
     ss_folder_remove(dir);
@@ -276,7 +276,7 @@ void ss_doctor_loader(const struct ss_doctor_options *o, struct ss_comm *comm,
     ss_log_capture(why, sizeof why);
     if (o->data_dir && ss_imagefolder_is(o->data_dir, &has_val) && !has_val)
         how.val_fraction = 0.1;
-    /* The smaller split: of the other one a list of a million files may have to be made first. */
+    /* Use the smaller split: the other may first need a list of a million files. */
     enum ss_status status =
         o->data_dir ? ss_dataset_open(o->data_dir, SS_SPLIT_TEST, &how, &d) : SS_ERR_INVALID;
     ss_log_capture(NULL, 0);
@@ -291,7 +291,7 @@ void ss_doctor_loader(const struct ss_doctor_options *o, struct ss_comm *comm,
                 d->count);
         ss_find_figure(f, took, -1, "s");
     }
-    /* All at once, as in a run. */
+    /* Load on all ranks simultaneously, as in a run. */
     if (ss_comm_barrier(comm, "begin of loading") == SS_OK && d) {
         double seconds = o->seconds / 14 < 3 ? o->seconds / 14 : 3;
         uint32_t stream = (uint32_t)ss_comm_rank(comm);

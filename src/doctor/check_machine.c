@@ -1,4 +1,4 @@
-/* check_machine.c: what this node is, and what the program was started in. */
+/* check_machine.c: reports the node and the environment of the program. */
 #include "doctor/procfs.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* check_memory.c: memory, shared memory and limits. */
+/* check_memory.c: checks memory, shared memory and limits. */
 #include "doctor/procfs.h"
 
 #include <limits.h>
@@ -29,12 +29,12 @@ static void probe_memory(const struct ss_doctor_options *o, struct ss_findings *
         return;
     int little = limit < wanted;
     ss_find(f, little ? SS_SLOW : SS_FINE, "memory.cgroup", little ? advice : NULL,
-            "a cgroup allows {} GiB%s", little ? "; who needs more is killed without a word" : "");
+            "a cgroup allows {} GiB%s",
+            little ? "; processes that exceed it are killed without a message" : "");
     ss_find_figure(f, limit, wanted, "GiB");
 }
 
-/* NCCL and Open MPI exchange messages of a node's ranks there. Containers have 64 MiB unless told
- * otherwise. */
+/* NCCL and Open MPI use /dev/shm for messages within a node. Containers get 64 MiB by default. */
 static void probe_shm(const struct ss_doctor_options *o, struct ss_findings *f)
 {
     char path[PATH_MAX];
@@ -44,15 +44,15 @@ static void probe_shm(const struct ss_doctor_options *o, struct ss_findings *f)
     if (statvfs(path, &s) != 0) {
         ss_find(f, SS_BROKEN, "memory.shm",
                 "mount a tmpfs there; NCCL and MPI need it between ranks of a node",
-                "/dev/shm is not there");
+                "/dev/shm does not exist");
         return;
     }
     double left = (double)s.f_bavail * (double)s.f_frsize / MIB;
     if (left < wanted)
         ss_find(f, SS_SLOW, "memory.shm",
-                "enlarge it (docker --shm-size=4g or --ipc=host), or remove what dead programs have "
-                "left there",
-                "/dev/shm has {} MiB left; NCCL and MPI want some for each pair of ranks");
+                "enlarge it (docker --shm-size=4g or --ipc=host), or remove leftovers of ended "
+                "programs",
+                "/dev/shm has {} MiB left; NCCL and MPI need some for each pair of ranks");
     else
         ss_find(f, SS_FINE, "memory.shm", NULL, "/dev/shm has {} MiB left");
     ss_find_figure(f, left, wanted, "MiB");
@@ -74,7 +74,7 @@ static void probe_limits(const struct ss_doctor_options *o, struct ss_findings *
     const struct {
         int resource;
         const char *check, *name, *unit;
-        double divisor, wanted; /* in units */
+        double divisor, wanted; /* in multiples of the unit */
         enum ss_verdict verdict;
         const char *advice;
         int judged;
@@ -100,7 +100,7 @@ static void probe_limits(const struct ss_doctor_options *o, struct ss_findings *
         if (rows[i].judged && limit.rlim_cur != RLIM_INFINITY &&
             (double)limit.rlim_cur / rows[i].divisor < rows[i].wanted)
             ss_find(f, rows[i].verdict, rows[i].check, rows[i].advice,
-                    "limit of %s: %s%s; %.0f%s are wanted", rows[i].name, number, unit,
+                    "limit of %s: %s%s; at least %.0f%s needed", rows[i].name, number, unit,
                     rows[i].wanted, rows[i].unit);
         else
             used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %s%s",

@@ -1,4 +1,4 @@
-/* check_net.c: the node's network interfaces and adapters, beside what NCCL is told to use. */
+/* check_net.c: checks the node's network interfaces and adapters against NCCL's settings. */
 #include "comm/comm_interface.h"
 #include "doctor/procfs.h"
 
@@ -12,7 +12,7 @@ enum { INTERFACES = 64, PORTS = 16 };
 struct interface {
     char name[SS_PROBE_NAME];
     int up;
-    double gbit; /* 0: not told */
+    double gbit; /* 0: unknown */
 };
 
 static int list_interfaces(const struct ss_doctor_options *o, struct interface *out)
@@ -22,38 +22,38 @@ static int list_interfaces(const struct ss_doctor_options *o, struct interface *
     for (int i = 0; i < n; i++) {
         char state[32];
         if (!ss_probe_text(o, state, sizeof state, "/sys/class/net/%s/operstate", name[i]))
-            continue; /* a file such as bonding_masters */
+            continue; /* a file such as bonding_masters, not an interface */
         double mbit = ss_probe_number(o, "/sys/class/net/%s/speed", name[i]);
         struct interface *one = &out[found++];
         memcpy(one->name, name[i], sizeof one->name);
-        /* Loopback and tunnels have no state of their own. */
+        /* Loopback and tunnels report no state. */
         one->up = !strcmp(state, "up") || !strcmp(state, "unknown");
         one->gbit = mbit > 0 ? mbit / 1000 : 0;
     }
     return found;
 }
 
-static void list(const struct interface *all, int n, char *text, size_t room)
+static void list(const struct interface *all, int n, char *text, size_t capacity)
 {
     size_t used = 0;
     *text = '\0';
-    for (int i = 0; i < n && used < room; i++) {
+    for (int i = 0; i < n && used < capacity; i++) {
         char speed[32] = "";
         if (!strcmp(all[i].name, "lo"))
             continue;
         if (all[i].gbit > 0)
             snprintf(speed, sizeof speed, " %g Gbit/s", all[i].gbit);
-        used += (size_t)snprintf(text + used, room - used, "%s%.60s %s%s", used ? ", " : "",
+        used += (size_t)snprintf(text + used, capacity - used, "%s%.60s %s%s", used ? ", " : "",
                                  all[i].name, all[i].up ? "up" : "down", speed);
     }
 }
 
-/* What NCCL_SOCKET_IFNAME chooses. */
+/* Check the interfaces selected by NCCL_SOCKET_IFNAME. */
 static void judge_socket(const struct interface *all, int n, struct ss_findings *f)
 {
-    static const char advice[] =
-        "name one that is there and up on all nodes, or unset NCCL_SOCKET_IFNAME; a list of prefixes "
-        "without = takes all that begin so";
+    static const char advice[] = "name one that exists and is up on all nodes, or unset "
+                                 "NCCL_SOCKET_IFNAME; prefixes without = "
+                                 "select all interfaces that begin with them";
     const char *value = getenv("NCCL_SOCKET_IFNAME");
     char chosen[256] = "", down[256] = "";
     if (!value || !*value)
@@ -105,7 +105,7 @@ static int list_ports(const struct ss_doctor_options *o, struct port *out)
     return found;
 }
 
-/* Whether NCCL has an adapter on InfiniBand. */
+/* Check that NCCL has an InfiniBand adapter. */
 static void judge_ports(const struct ss_doctor_options *o, const struct port *all, int n,
                         struct ss_findings *f)
 {
@@ -124,7 +124,7 @@ static void judge_ports(const struct ss_doctor_options *o, const struct port *al
     }
     if (value && *value && !chosen)
         ss_find(f, missing, "net.infiniband",
-                "name adapters that all nodes have (ibstat lists them), whole names behind =: "
+                "name adapters that all nodes have (ibstat lists them), full names after =: "
                 "NCCL_IB_HCA==mlx5_0,mlx5_1",
                 "NCCL_IB_HCA=%.80s chooses none of this node's adapters", value);
     else if (chosen && !active)
@@ -133,16 +133,17 @@ static void judge_ports(const struct ss_doctor_options *o, const struct port *al
                 "no port of an adapter that NCCL may use is active");
     else if (ethernet && ethernet < active && o->fabric == SS_FABRIC_INFINIBAND)
         ss_find(f, SS_SLOW, "net.infiniband",
-                "list the InfiniBand adapters by whole names behind =: NCCL_IB_HCA==mlx5_0,mlx5_1",
+                "list the InfiniBand adapters by full names after =: NCCL_IB_HCA==mlx5_0,mlx5_1",
                 "NCCL would use InfiniBand and Ethernet (RoCE) ports alike, %d and %d",
                 active - ethernet, ethernet);
     else if (ethernet && o->fabric == SS_FABRIC_INFINIBAND)
         ss_find(f, SS_SLOW, "net.infiniband",
-                "list the InfiniBand adapters by whole names behind =: NCCL_IB_HCA==mlx5_0,mlx5_1",
+                "list the InfiniBand adapters by full names after =: NCCL_IB_HCA==mlx5_0,mlx5_1",
                 "all ports that NCCL would use are Ethernet's");
     else if (o->fabric == SS_FABRIC_INFINIBAND && o->link_gbit > fastest * 1.01) {
         ss_find(f, SS_SLOW, "net.infiniband",
-                "a port that came up at a lower rate has a bad cable or switch port: tell the site's "
+                "a port that came up at a lower rate has a bad cable or switch port: report it to "
+                "the site's "
                 "staff, or leave the node out (--exclude)",
                 "the fastest port that NCCL may use has {} Gbit/s");
         ss_find_figure(f, fastest, o->link_gbit, "Gbit/s");
@@ -169,7 +170,7 @@ static void probe_ports(const struct ss_doctor_options *o, struct ss_findings *f
         ss_find(f, SS_BROKEN, "net.infiniband",
                 "ask for nodes with InfiniBand, set the site's FABRIC right, or show the container "
                 "/sys and /dev/infiniband",
-                "the fabric is said to be InfiniBand, but this node has no adapter of it");
+                "the fabric is set to InfiniBand, but this node has no InfiniBand adapter");
 }
 
 static void probe_slingshot(const struct ss_doctor_options *o, struct ss_findings *f)
@@ -183,9 +184,10 @@ static void probe_slingshot(const struct ss_doctor_options *o, struct ss_finding
     if (o->fabric != SS_FABRIC_SLINGSHOT)
         return;
     if (!n)
-        ss_find(f, SS_BROKEN, "net.slingshot",
-                "ask for nodes with Slingshot, or set the site's FABRIC right",
-                "the fabric is said to be Slingshot, but this node has no card of it (/sys/class/cxi)");
+        ss_find(
+            f, SS_BROKEN, "net.slingshot",
+            "ask for nodes with Slingshot, or set the site's FABRIC right",
+            "the fabric is set to Slingshot, but this node has no Slingshot card (/sys/class/cxi)");
     else if (devices < n)
         ss_find(f, SS_BROKEN, "net.slingshot", "show the container the host's /dev (cxi*)",
                 "%d of %d Slingshot cards have no device file /dev/cxi*", n - devices, n);

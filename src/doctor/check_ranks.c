@@ -1,5 +1,5 @@
-/* check_ranks.c: what ranks must know of each other: who has which cores and GPUs, whether all run
- * the same program, and how well their clocks go together. */
+/* check_ranks.c: cross-rank checks: which cores and GPUs each rank has, whether all run the same
+ * program, and how well their clocks are synchronized. */
 #include "core/boot_id.h"
 #include "core/program.h"
 #include "doctor/procfs.h"
@@ -11,14 +11,14 @@
 
 enum { WORDS = SS_MAX_CORES / (8 * (int)sizeof(unsigned long)) };
 
-/* Sent as bytes. */
+/* Exchanged as raw bytes. */
 struct facts {
     char node[SS_BOOT_ID];
     unsigned long cpus[WORDS];
-    int known;                    /* cpus are */
-    int cores;                    /* of these */
-    int gpus;                     /* that this rank sees; 0 where the CPU computes */
-    char bus_id[SS_BUS_ID_BYTES]; /* of the one it takes */
+    int known;                    /* cpus is valid */
+    int cores;                    /* number of cores in cpus */
+    int gpus;                     /* GPUs that this rank sees; 0 if the CPU computes */
+    char bus_id[SS_BUS_ID_BYTES]; /* of the GPU it uses */
     char program[SS_PROGRAM_HASH], library[SS_PROGRAM_HASH];
     uint64_t clock_error_ns;
 };
@@ -56,8 +56,8 @@ static int same_node(const struct facts *a, const struct facts *b)
     return a->node[0] && !strcmp(a->node, b->node);
 }
 
-/* Ranks that may run on the same cores share them; where they may run on all the same ones, starstep
- * divides them evenly. */
+/* Ranks whose sets of cores overlap share them; if the sets are equal, starstep divides them
+ * evenly. */
 static void judge_cores(const struct facts *all, int n, int self, struct ss_findings *f)
 {
     const struct facts *own = &all[self];
@@ -90,8 +90,8 @@ static void judge_cores(const struct facts *all, int n, int self, struct ss_find
                 own->cores);
 }
 
-/* NCCL finds NVLink among the GPUs that a process sees: with one alone, it goes over PCIe or host
- * memory, and says nothing (github.com/NVIDIA/nccl issue 1066, 2023-11). */
+/* NCCL finds NVLink only among the GPUs that a process sees. With a single visible GPU it
+ * silently uses PCIe or host memory (github.com/NVIDIA/nccl issue 1066, 2023-11). */
 static void judge_gpus(const struct ss_doctor_options *o, const struct facts *all, int n, int self,
                        struct ss_findings *f)
 {
@@ -129,8 +129,9 @@ static void judge_gpus(const struct ss_doctor_options *o, const struct facts *al
 static void judge_program(const struct facts *all, int self, struct ss_findings *f)
 {
     if (strcmp(all[self].program, all[0].program) || strcmp(all[self].library, all[0].library))
-        ss_find(f, SS_BROKEN, "ranks.program", "install one build where all nodes see it",
-                "another build of starstep than rank 0's (starstep info shows sums of its files)");
+        ss_find(
+            f, SS_BROKEN, "ranks.program", "install one build where all nodes see it",
+            "another build of starstep than rank 0's (starstep info shows checksums of its files)");
 }
 
 static void judge_clocks(const struct facts *all, int n, struct ss_findings *f)
@@ -140,8 +141,8 @@ static void judge_clocks(const struct facts *all, int n, struct ss_findings *f)
         if (all[r].clock_error_ns > worst)
             worst = all[r].clock_error_ns;
     ss_find(f, SS_FINE, "ranks.clocks", NULL,
-            "ranks' clocks are known against each other to {} us: what traces of several ranks "
-            "show is right to that");
+            "ranks' clocks are synchronized to {} us, which is the accuracy of traces of several "
+            "ranks");
     ss_find_figure(f, (double)worst / 1e3, -1, "us");
 }
 

@@ -1,10 +1,11 @@
-/* check_speed.c: what one core of each rank computes and moves, all ranks at once, as in a step. */
+/* check_speed.c: measures compute and memory speed of one core per rank, on all ranks
+ * simultaneously, as in a step. */
 #include "doctor/doctor.h"
 #include "doctor/speed.h"
 
 #include <stdlib.h>
 
-/* Steps wait for the slowest rank. Less of the median than this is more than noise. */
+/* Steps wait for the slowest rank. A speed below this share of the median is not noise. */
 static const double least = 0.7;
 
 static int by_size(const void *a, const void *b)
@@ -13,18 +14,17 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* `values` of n ranks, which are sorted. */
+/* Judge `values` of n ranks; sorts them. */
 static void judge(const char *check, const char *does, const char *unit, double own, double *values,
                   int n, struct ss_findings *f)
 {
     qsort(values, (size_t)n, sizeof *values, by_size);
     const double median = values[n / 2];
     if (own < least * median)
-        ss_find(
-            f, SS_SLOW, check,
-            "look for what else runs there (top) and for a processor that is throttled (cpupower "
-            "frequency-info, sensors): all ranks wait for the slowest",
-            "a core %s {} %s, of most ranks %.3g", does, unit, median);
+        ss_find(f, SS_SLOW, check,
+                "check for other processes (top) and for a throttled processor (cpupower "
+                "frequency-info, sensors): all ranks wait for the slowest",
+                "a core %s {} %s, of most ranks %.3g", does, unit, median);
     else
         ss_find(f, SS_FINE, check, NULL, "a core %s {} %s", does, unit);
     ss_find_figure(f, own, n > 1 ? median : -1, unit);

@@ -1,5 +1,5 @@
-/* check_variables.c: variables that decide about libraries, who has set them, and which of them
- * contradict the site or are not followed. */
+/* check_variables.c: reports variables that affect libraries, their origin, and those that
+ * contradict the site or are ignored. */
 #include "doctor/procfs.h"
 #include "doctor/rules.h"
 #include "runtime/environment.h"
@@ -14,7 +14,7 @@ static int is_of_interest(const char *entry)
 {
     static const char *const prefixes[] = {"NCCL_", "FI_", "OMPI_MCA_", "PRTE_MCA_",
                                            "UCX_", "STARPU_", "OMP_", "CUDA_"};
-    /* Open MPI's launcher, of versions 4 and 5, tells its ranks by such ones. */
+    /* Variables that Open MPI's launcher (versions 4 and 5) sets for its ranks. */
     static const char *const launcher[] = {"OMPI_MCA_orte_", "OMPI_MCA_ess",
                                            "OMPI_MCA_pmix=", "OMPI_MCA_initial_wdir",
                                            "OMPI_MCA_shmem_RUNTIME", "OMPI_MCA_PREFIXES=",
@@ -29,7 +29,8 @@ static int is_of_interest(const char *entry)
     return 0;
 }
 
-/* STARSTEP_VARIABLES, which job scripts make: words NAME=ORIGIN. */
+/* Look up the origin of a variable in STARSTEP_VARIABLES, which job scripts set: words
+ * NAME=ORIGIN. */
 static void origin_of(const char *name, size_t length, char out[32])
 {
     const char *at = getenv("STARSTEP_VARIABLES");
@@ -52,7 +53,7 @@ static void report(const struct group *g, struct ss_findings *f)
     ss_find(f, SS_FINE, "variables.set", NULL, "set by %s: %s", g->origin, g->text);
 }
 
-/* One finding of each origin, or several where one has no room for all. */
+/* One finding per origin, or several if one has no space for all. */
 static void add(struct group *groups, int *n, int most, const char *entry, struct ss_findings *f)
 {
     char origin[32], word[160];
@@ -99,7 +100,7 @@ static void list_variables(struct ss_findings *f)
         report(&groups[i], f);
 }
 
-/* NCCL reads variables from files too, where they are not set otherwise (its documentation,
+/* NCCL also reads variables from files unless they are set otherwise (its documentation,
  * environment variables: /etc/nccl.conf, and NCCL_CONF_FILE, else ~/.nccl.conf). */
 static void list_files(const struct ss_doctor_options *o, struct ss_findings *f)
 {
@@ -118,7 +119,7 @@ static const char *get(const char *name)
     return getenv(name);
 }
 
-/* What a run would do with StarPU's, and with OpenMP's places. */
+/* Report how a run would treat StarPU's variables and OpenMP's places. */
 static void prepare(struct ss_findings *f)
 {
     char why[512];
@@ -126,7 +127,8 @@ static void prepare(struct ss_findings *f)
     enum ss_status status = ss_environment_prepare();
     ss_log_capture(NULL, 0);
     if (status != SS_OK)
-        ss_find(f, SS_BROKEN, "variables.starpu", "correct it: no run starts so", "%s", why);
+        ss_find(f, SS_BROKEN, "variables.starpu", "correct it: no run starts with this value", "%s",
+                why);
     for (int i = 0; ss_environment_note(i); i++)
         ss_find(f, SS_FINE, "variables.ignored", NULL, "%s", ss_environment_note(i));
 }

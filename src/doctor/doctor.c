@@ -8,12 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Libraries are tried in processes of their own, which are made while this one has no other thread:
- * before anything asks for GPUs. */
+/* Libraries are tried in child processes, forked while this process has no other thread: before
+ * any query for GPUs. */
 static const struct check {
     const char *looks_at;
     ss_doctor_check *run;
-    int together; /* every rank makes it, after they have met */
+    int together; /* collective: run on every rank after the ranks have met */
 } checks[] = {
     {"NCCL's plugin and its libraries", ss_doctor_libraries, 0},
     {"host, container, modules, Slurm", ss_doctor_machine, 0},
@@ -32,7 +32,7 @@ static const struct check {
 struct state {
     const struct ss_doctor_options *o;
     struct ss_findings *own;
-    const char *at; /* what is being looked at */
+    const char *at; /* name of the check in progress */
     double begin;
 };
 
@@ -59,26 +59,26 @@ static enum ss_status report(const struct ss_doctor_options *o, const struct ss_
     return status;
 }
 
-/* Without the others: the first rank of each node tells what it has seen. */
+/* Report without the other ranks: the first rank of each node prints its own findings. */
 static enum ss_status report_alone(const struct state *s, enum ss_verdict *out)
 {
     struct ss_doctor_options o = *s->o;
     *out = SS_BROKEN;
     if (ss_probe_local_rank() != 0)
         return SS_OK;
-    o.json = NULL; /* of one node, and several would write it */
-    printf("What %s sees, as ranks do not meet:\n", s->own->host);
+    o.json = NULL; /* it would cover one node only, and several nodes would write it */
+    printf("Findings of %s only, as the ranks do not meet:\n", s->own->host);
     return report(&o, s->own, 1, out);
 }
 
-/* A rank was lost, or a wait was too long: this process is about to be ended. */
+/* Called when a rank was lost or a wait timed out: this process is about to be aborted. */
 static void report_abort(void *arg)
 {
     const struct state *s = arg;
     enum ss_verdict verdict;
     ss_find(s->own, SS_BROKEN, "ranks.lost",
-            "look for what the lost rank says, or for a network or file system that stands still",
-            "ranks were ended while they looked at %s: %s", s->at, ss_log_last_error());
+            "check the output of the lost rank, or for a stalled network or file system",
+            "ranks were aborted while checking %s: %s", s->at, ss_log_last_error());
     (void)report_alone(s, &verdict);
 }
 
@@ -91,10 +91,11 @@ static enum ss_status open_comm(struct state *s, struct ss_comm **out)
     enum ss_status status = ss_comm_open(&config, out);
     ss_log_capture(NULL, 0);
     if (status != SS_OK) {
-        ss_find(s->own, SS_BROKEN, "ranks.meet",
-                "start all ranks at once with one secret, and open the ports between nodes; the "
-                "network that rank 0's name leads to must reach all nodes (MASTER_ADDR)",
-                "ranks do not meet within %g s: %s", s->o->timeout_s, why);
+        ss_find(
+            s->own, SS_BROKEN, "ranks.meet",
+            "start all ranks simultaneously with one secret, and open the ports between nodes; the "
+            "network that rank 0's name leads to must reach all nodes (MASTER_ADDR)",
+            "ranks do not meet within %g s: %s", s->o->timeout_s, why);
         return status;
     }
     if (ss_comm_size(*out) > 1) {
@@ -126,7 +127,7 @@ static enum ss_status examine(struct state *s, enum ss_verdict *out)
     run_checks(s, comm);
     ss_comm_at_abort(comm, NULL, NULL);
     if (ss_comm_rank(comm) == 0)
-        printf("Looked at %d rank%s in %.1f s\n", ss_comm_size(comm),
+        printf("Checked %d rank%s in %.1f s\n", ss_comm_size(comm),
                ss_comm_size(comm) > 1 ? "s" : "", ss_seconds() - s->begin);
     enum ss_status status = gather(s, comm, out);
     ss_comm_close(comm);

@@ -1,7 +1,6 @@
-/* `starstep doctor`: looks at the machine before a long run does. Checks that one rank makes alone
- * come first, so that a cluster on which ranks cannot meet still says what each node looks like;
- * then those that all ranks make together. Rank 0 gathers what was found, prints it by node and
- * ends with one verdict. */
+/* `starstep doctor`: checks the machine before a long run. Single-rank checks come first, so that
+ * each node is reported even if the ranks cannot meet; collective checks follow. Rank 0 gathers
+ * the findings, prints them by node and ends with one verdict. */
 #ifndef SS_DOCTOR_DOCTOR_H
 #define SS_DOCTOR_DOCTOR_H
 
@@ -19,30 +18,31 @@ enum ss_doctor_fabric {
 struct ss_doctor_options {
     int device;            /* enum ss_doctor_device */
     int fabric;            /* enum ss_doctor_fabric */
-    double link_gbit;      /* what one rank's network link should give; 0: not known */
-    double seconds;        /* for the whole */
-    double timeout_s;      /* of any wait on another rank */
-    double need_images;    /* images/s that a rank needs; 0: not known */
-    long workers;          /* threads that load images, on each rank; 0: its cores but one */
-    const char *data_dir;  /* NULL: none is looked at */
-    const char *local_dir; /* a folder on a disk of the node; NULL: none is known */
-    const char *json;      /* a file for what was found; NULL: none */
-    const char *root;      /* before /proc, /sys and /dev; "" but in tests */
+    double link_gbit;      /* expected bandwidth of one rank's network link; 0: unknown */
+    double seconds;        /* total duration */
+    double timeout_s;      /* of any wait for another rank */
+    double need_images;    /* images/s that a rank needs; 0: unknown */
+    long workers;          /* image loading threads per rank; 0: its cores but one */
+    const char *data_dir;  /* NULL: data is not checked */
+    const char *local_dir; /* a folder on the node's own disk; NULL: none */
+    const char *json;      /* file for the results; NULL: none */
+    const char *root;      /* prefix of /proc, /sys and /dev; "" except in tests */
 };
 
-/* A look at one thing. comm is NULL before ranks have met; otherwise the check is collective and
- * every rank makes it. What fails is a finding: nothing is reported elsewhere. */
+/* A check. comm is NULL before the ranks have met; with comm, the check is collective. Failures
+ * become findings and are not reported otherwise. */
 typedef void ss_doctor_check(const struct ss_doctor_options *o, struct ss_comm *comm,
                              struct ss_findings *f);
 
-/* check_NAME.c each. Alone: */
+/* Single-rank checks, each in check_NAME.c: */
 ss_doctor_check ss_doctor_machine, ss_doctor_cores, ss_doctor_memory, ss_doctor_gpu, ss_doctor_net,
     ss_doctor_libraries, ss_doctor_variables, ss_doctor_files;
-/* Together: */
+/* Collective checks: */
 ss_doctor_check ss_doctor_ranks, ss_doctor_speed, ss_doctor_links, ss_doctor_loader;
 
-/* *out: the worst verdict of all ranks, on rank 0 and where ranks did not meet; elsewhere SS_FINE.
- * Errors, which are no findings: SS_ERR_IO (json, standard output), SS_ERR_MEMORY. */
+/* Run all checks. *out: the worst verdict of all ranks, on rank 0 and if the ranks did not meet;
+ * elsewhere SS_FINE. Errors that are not findings: SS_ERR_IO (json, standard output),
+ * SS_ERR_MEMORY. */
 enum ss_status ss_doctor_run(const struct ss_doctor_options *o, enum ss_verdict *out);
 
 #endif

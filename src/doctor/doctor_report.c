@@ -1,10 +1,10 @@
-/* report.c: merging findings, and the report for people. */
+/* doctor_report.c: merges findings and prints the text report. */
 #include "doctor/doctor_report.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* In this order they are printed; others follow. */
+/* The order of printing; other areas follow. */
 static const char *const areas[] = {"machine",   "cores", "memory", "gpu",   "net",
                                     "variables", "files", "ranks",  "links", "loader"};
 enum { AREAS = sizeof areas / sizeof *areas, WHERE = 256 };
@@ -86,25 +86,26 @@ enum ss_verdict ss_doctor_report_verdict(const struct ss_doctor_report *report)
     return worst;
 }
 
-void ss_ranks_text(const unsigned char *has, int n, char *text, size_t room)
+void ss_ranks_text(const unsigned char *has, int n, char *text, size_t capacity)
 {
     size_t used = 0;
     *text = '\0';
-    for (int r = 0; r < n && used < room; r++) {
+    for (int r = 0; r < n && used < capacity; r++) {
         if (!has[r])
             continue;
         int last = r;
         while (last + 1 < n && has[last + 1])
             last++;
-        used += (size_t)snprintf(text + used, room - used, last > r ? "%s%d-%d" : "%s%d",
+        used += (size_t)snprintf(text + used, capacity - used, last > r ? "%s%d-%d" : "%s%d",
                                  used ? "," : "", r, last);
         r = last;
     }
 }
 
-/* "node1, rank 0", "nodes node[1-4], ranks 0-15"; all ranks: the nodes alone. */
+/* Format the location: "node1, rank 0", "nodes node[1-4], ranks 0-15"; only the nodes if all
+ * ranks are affected. */
 static void where_is(const struct ss_doctor_report *report, const struct ss_diagnosis *d,
-                     char *text, size_t room)
+                     char *text, size_t capacity)
 {
     char hosts[WHERE / 2], ranks[WHERE / 4] = "";
     const char **host = malloc((size_t)report->ranks * sizeof *host);
@@ -117,7 +118,7 @@ static void where_is(const struct ss_doctor_report *report, const struct ss_diag
         ss_hosts_text(host, n, hosts, sizeof hosts);
         if (d->ranks < report->ranks)
             ss_ranks_text(d->has, report->ranks, ranks, sizeof ranks);
-        snprintf(text, room, "%s%s%s%s", hosts, *ranks ? ", rank" : "",
+        snprintf(text, capacity, "%s%s%s%s", hosts, *ranks ? ", rank" : "",
                  !*ranks        ? ""
                  : d->ranks > 1 ? "s "
                                 : " ",
@@ -131,7 +132,7 @@ static void put_figure(const struct ss_diagnosis *d, FILE *out)
     char least[32], most[32];
     snprintf(least, sizeof least, "%.3g", d->least);
     snprintf(most, sizeof most, "%.3g", d->most);
-    /* Large numbers without an exponent. */
+    /* Print large numbers without an exponent. */
     if (d->least >= 1000)
         snprintf(least, sizeof least, "%.0f", d->least);
     if (d->most >= 1000)
@@ -174,7 +175,7 @@ static void put_verdict(const struct ss_doctor_report *report, FILE *out)
         if (*d->finding->advice)
             fprintf(out, "; %s", d->finding->advice);
     }
-    /* Those before the one that was told. */
+    /* Count the findings before the one printed here. */
     if (others >= 0) {
         int bad = 0;
         for (int i = 0; i < report->count; i++)
@@ -204,6 +205,6 @@ void ss_doctor_report_print(const struct ss_doctor_report *report, FILE *out)
     for (int r = 0; r < report->ranks; r++)
         lost += report->all[r].lost;
     if (lost)
-        fprintf(out, "%d findings had no room\n", lost);
+        fprintf(out, "%d findings were dropped\n", lost);
     put_verdict(report, out);
 }

@@ -1,4 +1,4 @@
-/* doctor_report_hosts.c: names of hosts in short. */
+/* doctor_report_hosts.c: abbreviated lists of host names. */
 #include "core/log.h"
 #include "doctor/doctor_report.h"
 
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the number at the end of a name begins, of at most 9 digits. */
+/* Offset of the trailing number of a name, of at most 9 digits. */
 static size_t stem(const char *name)
 {
     size_t n = strlen(name), from = n;
@@ -15,7 +15,7 @@ static size_t stem(const char *name)
     return from;
 }
 
-/* Names with equal stems and as many digits stand together, by number. */
+/* Sort order: names with equal stems and digit counts are adjacent, by number. */
 static int compare(const void *a, const void *b)
 {
     const char *x = *(const char *const *)a, *y = *(const char *const *)b;
@@ -33,7 +33,7 @@ static int together(const char *x, const char *y)
     return x[n] && n == stem(y) && strlen(x) == strlen(y) && !strncmp(x, y, n);
 }
 
-/* sorted, without repetitions */
+/* host: sorted, without duplicates. */
 static void write_hosts(const char *const *host, int n, FILE *out)
 {
     for (int i = 0; i < n;) {
@@ -61,14 +61,14 @@ static void write_hosts(const char *const *host, int n, FILE *out)
     }
 }
 
-void ss_hosts_text(const char *const *host, int n, char *text, size_t room)
+void ss_hosts_text(const char *const *host, int n, char *text, size_t capacity)
 {
     char *whole = NULL;
     size_t bytes = 0;
     int unique = 0;
     const char **sorted = malloc(((size_t)n + 1) * sizeof *sorted);
     FILE *out = sorted ? open_memstream(&whole, &bytes) : NULL;
-    snprintf(text, room, "nodes that there is no memory to name");
+    snprintf(text, capacity, "nodes (no memory for their names)");
     if (!out) {
         free(sorted);
         return;
@@ -80,10 +80,10 @@ void ss_hosts_text(const char *const *host, int n, char *text, size_t room)
             sorted[unique++] = sorted[i];
     write_hosts(sorted, unique, out);
     int ok = fclose(out) == 0;
-    if (ok && bytes < room)
+    if (ok && bytes < capacity)
         memcpy(text, whole, bytes + 1);
     else if (ok)
-        snprintf(text, room, "%.*s...", (int)room - 4, whole);
+        snprintf(text, capacity, "%.*s...", (int)capacity - 4, whole);
     free(whole);
     free(sorted);
 }

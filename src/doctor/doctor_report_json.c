@@ -1,4 +1,4 @@
-/* report_json.c: the report as one JSON object. */
+/* doctor_report_json.c: the report as one JSON object. */
 #include "core/json_value.h"
 #include "doctor/doctor_report.h"
 

@@ -1,4 +1,4 @@
-/* What one rank has found: records of fixed size, so that ranks can gather them. */
+/* Findings of one rank: fixed-size records, so that ranks can gather them. */
 #ifndef SS_DOCTOR_FINDING_H
 #define SS_DOCTOR_FINDING_H
 
@@ -18,27 +18,28 @@ enum {
 struct ss_finding {
     enum ss_verdict verdict;
     int has_figure;
-    double value, expected; /* of the figure; expected < 0: nothing is known to expect */
+    double value, expected; /* of the figure; expected < 0: unknown */
     char unit[SS_FINDING_UNIT];
     char check[SS_FINDING_CHECK];
     char text[SS_FINDING_TEXT];
-    char advice[SS_FINDING_ADVICE]; /* "" with SS_FINE */
+    char advice[SS_FINDING_ADVICE]; /* "" if SS_FINE */
 };
 
 struct ss_findings {
     int rank, count;
-    int lost; /* findings that there was no room for */
+    int lost; /* findings dropped for lack of space */
     char host[SS_FINDING_HOST];
     struct ss_finding finding[SS_FINDINGS];
 };
 
-/* check: a constant dotted name, "gpu.visible", "net.plugin", "links.allreduce". text: what was
- * seen, one line, with figures. advice: what to do, one sentence; NULL with SS_FINE. Findings that
- * are equal on several ranks are printed once: text names no rank and no node where it can do
- * without, and says {} where the figure stands (ss_find_figure) if only that differs. */
+/* Add a finding. check: a constant dotted name, "gpu.visible", "net.plugin", "links.allreduce".
+ * text: the observation, one line, with figures. advice: the remedy, one sentence; NULL if
+ * SS_FINE. Equal findings of several ranks are printed once: text should not name a rank or node
+ * unless necessary, and uses {} as the placeholder of a figure (ss_find_figure) if only that
+ * differs. */
 void ss_find(struct ss_findings *f, enum ss_verdict verdict, const char *check, const char *advice,
              const char *format, ...) SS_PRINTF(5, 6);
-/* Joins a figure to the last finding: for JSON and tables. expected < 0: nothing is known to expect. */
+/* Attach a figure to the last finding, for JSON and tables. expected < 0: unknown. */
 void ss_find_figure(struct ss_findings *f, double value, double expected, const char *unit);
 
 /* "fine", "slow", "broken". */

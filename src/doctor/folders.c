@@ -11,7 +11,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* Magic numbers of linux/magic.h, and of file systems that are not in the kernel. */
+/* Magic numbers from linux/magic.h and of out-of-tree file systems. */
 static const struct kind {
     unsigned long magic;
     const char *name;
@@ -24,7 +24,7 @@ static const struct kind {
     {0x794C7630, "overlay", 0},   {0x73717368, "squashfs", 0}, {0x65735546, "FUSE", 0},
     {0x01021997, "9p", 1},
 };
-static const struct kind unknown = {0, "a file system that is not known", 0};
+static const struct kind unknown = {0, "an unknown file system", 0};
 
 static const struct kind *kind_of(const char *folder)
 {
@@ -53,7 +53,7 @@ int ss_folder_shared(const char *folder)
     return kind_of(folder)->shared;
 }
 
-double ss_folder_room(const char *folder)
+double ss_folder_space(const char *folder)
 {
     struct statvfs s;
     if (statvfs(folder, &s) != 0)
@@ -66,33 +66,33 @@ static int fill(int fd)
     static const char content[4096];
     int ok = write(fd, content, sizeof content) == (ssize_t)sizeof content;
     int error = errno;
-    ok &= close(fd) == 0; /* network file systems tell of full disks here */
+    ok &= close(fd) == 0; /* network file systems may report a full disk only here */
     if (error)
         errno = error;
     return ok;
 }
 
-int ss_folder_try(const char *folder, char *why, size_t room)
+int ss_folder_try(const char *folder, char *why, size_t capacity)
 {
     char path[PATH_MAX], message[512];
     ss_log_capture(message, sizeof message);
     enum ss_status status = ss_folder_make(folder);
     ss_log_capture(NULL, 0);
     if (status != SS_OK) {
-        snprintf(why, room, "%s", message);
+        snprintf(why, capacity, "%s", message);
         return 0;
     }
     int n = snprintf(path, sizeof path, "%s/starstep-doctor-XXXXXX", folder);
     errno = ENAMETOOLONG;
     int fd = n > 0 && n < PATH_MAX ? mkstemp(path) : -1;
     if (fd < 0) {
-        snprintf(why, room, "%s", strerror(errno));
+        snprintf(why, capacity, "%s", strerror(errno));
         return 0;
     }
     errno = 0;
     int ok = fill(fd);
     if (!ok)
-        snprintf(why, room, "%s", strerror(errno));
+        snprintf(why, capacity, "%s", strerror(errno));
     unlink(path);
     return ok;
 }

@@ -1,19 +1,17 @@
-/* Folders as the program meets them: may they be written, how much room have they, what are they
- * on? */
+/* Properties of folders: writability, free space and file system. */
 #ifndef SS_DOCTOR_FOLDERS_H
 #define SS_DOCTOR_FOLDERS_H
 
 #include <stddef.h>
 
-/* 1 if a file can be made, filled and removed in it (or, where it is missing, after it is made as a
- * run would make it); else 0 and why. */
-int ss_folder_try(const char *folder, char *why, size_t room);
-/* The kind of file system of a folder, or of the nearest one above that is there: "Lustre". A
- * constant string. */
+/* Returns 1 if a file can be created, filled and removed in the folder (a missing folder is
+ * created as a run would do); else 0, with the reason in `why`. */
+int ss_folder_try(const char *folder, char *why, size_t capacity);
+/* The file system of a folder, or of its nearest existing parent: "Lustre". A constant string. */
 const char *ss_folder_system(const char *folder);
-/* 1 if nodes share file systems of that kind. */
+/* Returns 1 if the folder's file system is of a kind shared between nodes. */
 int ss_folder_shared(const char *folder);
-/* Free GiB; 0: not known. */
-double ss_folder_room(const char *folder);
+/* Free GiB; 0: unknown. */
+double ss_folder_space(const char *folder);
 
 #endif

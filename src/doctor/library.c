@@ -13,7 +13,7 @@
 
 enum { PATIENCE_S = 10 };
 
-/* In the child. */
+/* Load the library; runs in the child. */
 static void load(const char *name, const char *needs, struct ss_library *out)
 {
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
@@ -22,7 +22,8 @@ static void load(const char *name, const char *needs, struct ss_library *out)
         const char *why = dlerror();
         size_t length = strlen(name);
         snprintf(out->why, sizeof out->why, "%s", why ? why : "no reason is given");
-        /* The loader's message begins with the file that is missing: this one, or one it needs. */
+        /* The loader's message begins with the missing file: this library, or one that it depends
+         * on. */
         out->state = !strncmp(out->why, name, length) && out->why[length] == ':' &&
                              strstr(out->why, "No such file or directory")
                          ? SS_LIBRARY_ABSENT
@@ -40,7 +41,7 @@ static void load(const char *name, const char *needs, struct ss_library *out)
     }
 }
 
-/* Returns whether the child has told everything in time. */
+/* Returns whether the child sent its complete result in time. */
 static int read_answer(int from, struct ss_library *out)
 {
     size_t done = 0;

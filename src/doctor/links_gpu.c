@@ -53,7 +53,7 @@ static void close_gpu(void *state)
     free(g);
 }
 
-/* As training does: memory that NCCL knows. */
+/* Buffers registered with NCCL, as in training. */
 static enum ss_status open_memory(struct gpu *g, size_t bytes)
 {
     for (int i = 0; i < 2; i++)
@@ -68,7 +68,7 @@ static enum ss_status open_device(struct gpu *g, int device, size_t bytes)
     return open_memory(g, bytes);
 }
 
-/* A rank that fails must not leave the others waiting. */
+/* Open on all ranks. A failed rank must not block the others. */
 static enum ss_status open_all(struct gpu *g, int device, size_t bytes)
 {
     const struct ss_nccl_options options = {.device = device};

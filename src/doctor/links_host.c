@@ -55,13 +55,13 @@ enum ss_status ss_links_open_host(struct ss_comm *comm, size_t bytes, struct ss_
 {
     struct host *h = calloc(1, sizeof *h);
     if (!h)
-        return ss_fail_memory("the look at links", sizeof *h);
+        return ss_fail_memory("the link check", sizeof *h);
     h->comm = comm;
     for (int i = 0; i < 2; i++)
         h->memory[i] = calloc(1, bytes);
     if (!h->memory[0] || !h->memory[1]) {
         close_host(h);
-        return ss_fail_memory("the look at links", 2 * bytes);
+        return ss_fail_memory("the link check", 2 * bytes);
     }
     *out = (struct ss_links_plane){.name = ss_comm_library(),
                                    .state = h,

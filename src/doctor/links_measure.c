@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-/* The largest of all ranks' numbers, on all of them. */
 enum ss_status ss_links_largest(struct ss_links *l, double *x)
 {
     void *all;
@@ -20,7 +19,6 @@ static enum ss_status once(struct ss_links *l, const struct ss_links_work *w)
                                  : l->plane.exchange(l->plane.state, w->to, w->from, w->bytes);
 }
 
-/* Seconds that one takes of `times` in a row, on this rank. */
 enum ss_status ss_links_time(struct ss_links *l, const struct ss_links_work *w, int times,
                              double *seconds)
 {
@@ -33,7 +31,6 @@ enum ss_status ss_links_time(struct ss_links *l, const struct ss_links_work *w, 
     return SS_OK;
 }
 
-/* How often something that takes `seconds` fits into `budget`, on rank 0's word. */
 enum ss_status ss_links_agree(struct ss_links *l, double budget, double seconds, int most,
                               int *times)
 {
@@ -79,6 +76,6 @@ const char *ss_links_advice(const struct ss_links *l, int between)
     return l->plane.gpus
                ? "see with NCCL_DEBUG=INFO that NCCL uses the fabric (NET/IB or the plugin's name, "
                  "not NET/Socket) and GPU Direct, and that each rank has the adapter near its GPU"
-               : "see that MPI uses the fabric and not the nodes' Ethernet (its own output tells: "
+               : "see that MPI uses the fabric and not the nodes' Ethernet (for its output: "
                  "UCX_LOG_LEVEL=info, OMPI_MCA_btl_base_verbose=30)";
 }

@@ -1,5 +1,5 @@
-/* links_messages.c: messages to the next rank of the node, and to the rank of the same number on the next
- * node. */
+/* links_messages.c: measures messages to the next rank of the node, and to the rank of the same
+ * local number on the next node. */
 #include "core/log.h"
 #include "doctor/links.h"
 
@@ -10,7 +10,7 @@
 
 enum { MOST_MESSAGE = 32 * SS_MIB, SMALL = 8, TIMES = 50 };
 
-/* What rank `from` should give rank `to`. */
+/* Expected GB/s from rank `from` to rank `to`. */
 static double expected(const struct ss_links *l, int from, int to)
 {
     if (l->place[from].node != l->place[to].node)
@@ -35,14 +35,15 @@ static enum ss_status check_message(struct ss_links *l, const struct ss_links_wo
     return SS_OK;
 }
 
-/* Of this rank's message, while others have theirs; *small: seconds of one of a few bytes. */
+/* Measure this rank's message while others send theirs. *small: seconds of a message of a few
+ * bytes. */
 static enum ss_status measure_messages(struct ss_links *l, struct ss_links_work *w, double budget,
                                        struct ss_links_result *own, double *small)
 {
     struct ss_links_work few = *w;
     int times, mib;
     few.bytes = SMALL;
-    SS_TRY(ss_links_time(l, &few, 2, small)); /* connects */
+    SS_TRY(ss_links_time(l, &few, 2, small)); /* also connects */
     SS_TRY(ss_links_time(l, &few, 20, small));
     w->bytes = SS_MIB;
     SS_TRY(ss_links_time(l, w, 1, &own->seconds));
@@ -55,7 +56,7 @@ static enum ss_status measure_messages(struct ss_links *l, struct ss_links_work 
     return ss_links_time(l, w, times > 0 ? times : 1, &own->seconds);
 }
 
-/* Who got what from whom. */
+/* Report the messages: the sender, receiver and speed. */
 static void report_messages(struct ss_links *l, const struct ss_links_result *all, const int *from,
                             int between)
 {
@@ -78,7 +79,7 @@ static void report_messages(struct ss_links *l, const struct ss_links_result *al
                 l->f, SS_BROKEN, checks[between],
                 "do not train over this link: another node, or another version of NCCL, MPI or the "
                 "network's libraries",
-                "a message of %.0f KiB from rank %d on %s came to rank %d on %s with %llu wrong "
+                "a message of %.0f KiB from rank %d on %s arrived at rank %d on %s with %llu wrong "
                 "elements, the first %llu: %.9g instead of %.9g",
                 all[r].bytes / 1024, from[r], l->place[from[r]].host, r, l->place[r].host,
                 (unsigned long long)all[r].fault.wrong, (unsigned long long)all[r].fault.element,
@@ -91,19 +92,19 @@ static void report_messages(struct ss_links *l, const struct ss_links_result *al
         text, sizeof text,
         "messages of %.0f KiB %s: %.3g to %.3g GB/s, the slowest from rank %d on %s to rank %d on "
         "%s; of %d bytes: up to %.3g us",
-        all[slowest].bytes / 1024, between ? "between nodes" : "inside of a node", least, most,
+        all[slowest].bytes / 1024, between ? "between nodes" : "within a node", least, most,
         from[slowest], l->place[from[slowest]].host, slowest, l->place[slowest].host, SMALL,
         1e6 * small);
     if (want > 0 && least < want / 2)
         ss_find(l->f, SS_SLOW, checks[between], ss_links_advice(l, between),
-                "%s; %.4g GB/s would be the link's", text, want);
+                "%s; expected %.4g GB/s", text, want);
     else
         ss_find(l->f, SS_FINE, checks[between], NULL, "%s", text);
     ss_find_figure(l->f, least, want, "GB/s");
 }
 
-/* Messages in which no rank has two at once, or a slow link would slow down the one beside it: which
- * message comes when, and how many turns that makes. */
+/* Schedule the messages in turns such that no rank has two simultaneously, as a slow link would
+ * slow down its neighbor. turn: the turn of each message. Returns the number of turns. */
 static int take_turns(const int *from, int size, int *turn)
 {
     int turns = 0;
@@ -124,7 +125,8 @@ static int take_turns(const int *from, int size, int *turn)
     return turns;
 }
 
-/* from: by rank, whom each gets its message from; -1: from nobody. turn: room for all ranks. */
+/* Measure messages. from: per rank, the sender of its message; -1: none. turn: scratch for all
+ * ranks. */
 static enum ss_status probe_messages(struct ss_links *l, const int *from, int *turn, int between,
                                      double seconds)
 {
@@ -154,7 +156,7 @@ static enum ss_status probe_messages(struct ss_links *l, const int *from, int *t
     return SS_OK;
 }
 
-/* The rank before this one in a ring of its node's ranks; -1: it is alone there. */
+/* The preceding rank in the ring of its node's ranks; -1: the only one there. */
 static int beside(const struct ss_links *l, int rank)
 {
     const int size = ss_comm_size(l->comm);
@@ -166,7 +168,7 @@ static int beside(const struct ss_links *l, int rank)
     return -1;
 }
 
-/* The rank with the same number on another node, before this rank's in a ring; -1: none has it. */
+/* The preceding rank in the ring of ranks of the same local number on other nodes; -1: none. */
 static int across(const struct ss_links *l, int rank)
 {
     const int size = ss_comm_size(l->comm);

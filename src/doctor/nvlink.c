@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-/* 12 links of 25 GB/s of an A100 and 18 of a Hopper (NVIDIA's data sheets of A100, H100, H200 and GH200:
- * 600 and 900 GB/s in both directions), of which boards with four GPUs and no switch give each pair a
- * third. */
+/* 12 links of 25 GB/s of an A100 and 18 of a Hopper (NVIDIA's data sheets of A100, H100, H200 and
+ * GH200: 600 and 900 GB/s in both directions). Boards with four GPUs and no switch give each pair
+ * a third of these. */
 static const struct {
     const char *begins, *has;
     double gb_s;

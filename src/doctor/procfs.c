@@ -23,14 +23,14 @@ static int path_of(const struct ss_doctor_options *o, char *out, const char *pat
     return m >= 0 && n + m < PATH_MAX;
 }
 
-/* Of what is no file there is nothing to read, and a pipe would be waited for. */
-static int read_file(const char *path, char *out, size_t room)
+/* Read regular files only: reading a pipe could block. */
+static int read_file(const char *path, char *out, size_t capacity)
 {
     struct stat info;
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     ssize_t got = -1;
     if (fd >= 0 && !fstat(fd, &info) && S_ISREG(info.st_mode))
-        got = read(fd, out, room - 1);
+        got = read(fd, out, capacity - 1);
     if (fd >= 0)
         close(fd);
     size_t n = got > 0 ? (size_t)got : 0;
@@ -40,7 +40,7 @@ static int read_file(const char *path, char *out, size_t room)
     return n > 0;
 }
 
-int ss_probe_text(const struct ss_doctor_options *o, char *out, size_t room, const char *path, ...)
+int ss_probe_text(const struct ss_doctor_options *o, char *out, size_t capacity, const char *path, ...)
 {
     char full[PATH_MAX];
     va_list args;
@@ -48,7 +48,7 @@ int ss_probe_text(const struct ss_doctor_options *o, char *out, size_t room, con
     int fits = path_of(o, full, path, args);
     va_end(args);
     *out = '\0';
-    return fits && read_file(full, out, room);
+    return fits && read_file(full, out, capacity);
 }
 
 double ss_probe_number(const struct ss_doctor_options *o, const char *path, ...)
@@ -95,7 +95,7 @@ int ss_probe_names(const struct ss_doctor_options *o, const char *folder,
     return found;
 }
 
-int ss_probe_line(const char *text, const char *name, char *out, size_t room)
+int ss_probe_line(const char *text, const char *name, char *out, size_t capacity)
 {
     size_t length = strlen(name);
     *out = '\0';
@@ -105,24 +105,24 @@ int ss_probe_line(const char *text, const char *name, char *out, size_t room)
             continue;
         line += length + 1;
         line += strspn(line, " \t");
-        snprintf(out, room, "%.*s", (int)strcspn(line, "\n"), line);
+        snprintf(out, capacity, "%.*s", (int)strcspn(line, "\n"), line);
         return *out != '\0';
     }
     return 0;
 }
 
-/* "max 100000", "200000 100000", "8589934592": the limit that a file of a cgroup sets. */
+/* Parse the limit in a cgroup file: "max 100000", "200000 100000", "8589934592". */
 static double limit_of(const char *text)
 {
     char *end;
     double value = strtod(text, &end), divisor;
-    if (end == text || value < 0 || value > 1e18) /* v1 says "none" by -1 or by all bits */
+    if (end == text || value < 0 || value > 1e18) /* v1 encodes "no limit" as -1 or all bits set */
         return INFINITY;
     divisor = strtod(end, &end);
     return divisor > 0 ? value / divisor : value;
 }
 
-/* Of the cgroup at `path` below `mount` and of those around it. */
+/* The smallest limit of the cgroup at `path` below `mount` and its ancestors. */
 static double least_upwards(const struct ss_doctor_options *o, const char *mount, const char *path,
                             const char *file, const char *divisor)
 {
@@ -162,7 +162,7 @@ double ss_probe_cgroup(const struct ss_doctor_options *o, const char *v2, const 
     char text[4096], mount[128], *save = NULL;
     double least = INFINITY;
     ss_probe_text(o, text, sizeof text, "/proc/self/cgroup");
-    /* Lines "ID:CONTROLLERS:PATH", of which v2's has no controllers. */
+    /* Lines "ID:CONTROLLERS:PATH"; v2's line has no controllers. */
     for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
         char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
         if (!path)

@@ -1,4 +1,4 @@
-/* Variables that contradict the site or cost speed: one row each. */
+/* Table of variables that contradict the site or reduce speed. */
 #ifndef SS_DOCTOR_RULES_H
 #define SS_DOCTOR_RULES_H
 
@@ -6,9 +6,9 @@
 
 struct ss_rule_facts {
     enum ss_doctor_fabric fabric;
-    int many_nodes; /* 1, 0; -1: not known */
-    int gpu, cores; /* a GPU computes; cores of this rank, 0: not known */
-    const char *(*get)(const char *name); /* a variable's value; NULL: not set */
+    int many_nodes;                       /* 1, 0; -1: unknown */
+    int gpu, cores;                       /* gpu: a GPU computes; cores of this rank, 0: unknown */
+    const char *(*get)(const char *name); /* returns a variable's value; NULL: not set */
 };
 
 /* Add a finding for each row that matches. */

@@ -1,12 +1,12 @@
-/* How fast the ranks' cores are, beside each other. */
+/* Comparison of the speed of the ranks' cores. */
 #ifndef SS_DOCTOR_SPEED_H
 #define SS_DOCTOR_SPEED_H
 
 #include "doctor/finding.h"
 #include "kernels/cpu/cpu.h"
 
-/* Adds two findings about rank `self` of n, cores.speed and memory.bandwidth: slow where it reaches much less than
- * the ranks' median. all: of one thread of each rank. Errors: SS_ERR_MEMORY. */
+/* Add two findings about rank `self` of n, cores.speed and memory.bandwidth: slow if far below
+ * the ranks' median. all: speed of one thread of each rank. Errors: SS_ERR_MEMORY. */
 enum ss_status ss_speed_judge(const struct ss_cpu_speed *all, int n, int self,
                               struct ss_findings *f);
 

@@ -1,13 +1,14 @@
-/* accumulate.c: a step of several micro-steps. The last one is the step as it was lowered, sums,
- * updates and report included; in front of it come copies of what each micro-step does. They touch
- * the same tensors, so memory does not grow with their number.
+/* accumulate.c: gradient accumulation over the micro-batches of a step. The last micro-batch is
+ * the step as it was lowered, including all-reduces, updates and report. Copies of the
+ * per-micro-batch tasks precede it. They access the same tensors, so memory does not grow with
+ * their number.
  *
- * Per bucket, with a = SS_SPACE_ACCUM: a = g, then a += g; in the last micro-step g = (g + a) / their
- * number, behind the last of the bucket's backward tasks and before its sum over ranks.
+ * Per bucket, with a = SS_SPACE_ACCUM: a = g, then a += g; in the last micro-batch g = (g + a) /
+ * their number, after the bucket's last backward task and before its all-reduce.
  *
  * The order of the additions is fixed and the mean is computed once, in fp32. Up to two optimizer
- * steps are submitted ahead. An epoch has floor(batches / K) steps; the batches left over are not
- * used, different ones in each epoch. */
+ * steps are submitted ahead. An epoch has floor(batches / K) steps. The remaining batches are not
+ * used; they differ from epoch to epoch. */
 #include "core/log.h"
 #include "graph/plan.h"
 
@@ -48,7 +49,7 @@ static void set_mode(struct ss_plan_task *t, enum ss_role_kind role, enum ss_mod
         t->access[t->role[role]].mode = mode;
 }
 
-/* The last micro-step's task as one of an earlier one. */
+/* Derive a task of an earlier micro-batch from the last one's. */
 static struct ss_plan_task earlier(const struct ss_plan_task *last, int micro)
 {
     struct ss_plan_task t = *last;
@@ -63,7 +64,7 @@ static struct ss_plan_task earlier(const struct ss_plan_task *last, int micro)
     return t;
 }
 
-/* Evaluation's tensors come behind the step's. */
+/* Shift the lifetimes of the step's tensors, which precede those of evaluation. */
 static void shift_tensors(struct ss_plan *plan, int before)
 {
     int end = 0;

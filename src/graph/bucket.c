@@ -1,17 +1,17 @@
-/* Buckets: parameters in the order in which backward finishes their gradients, that is blocks in
- * reverse, but for those whose weights are put off. A block's parameters stay together, so that its
- * backward tasks write one bucket. And the order in which buckets are summed.
+/* Buckets: parameters in the order in which backward completes their gradients, that is, blocks
+ * in reverse except those with deferred weight gradients. A block's parameters stay together, so
+ * that its backward tasks write one bucket. Also the order in which buckets are all-reduced.
  *
- * Deferred weight gradients: Oh, Lee, Kim, Seo, "Out-of-order backprop", EuroSys 2022. They gain
- * where all-reduces take from half to all of a step's computing time. */
+ * Deferred weight gradients: Oh, Lee, Kim, Seo, "Out-of-order backprop", EuroSys 2022. They
+ * shorten the step if all-reduces take between half and all of its compute time. */
 #include "core/log.h"
 #include "graph/lower_internal.h"
 
 #include <stdlib.h>
 
 #define MIB 1048576.0
-/* Without a size: small enough that most of the sums overlap with backward, and no larger than
- * PyTorch's; its first bucket, too. */
+/* Default sizes: small enough that most of the all-reduces overlap with backward, and no larger
+ * than PyTorch's; likewise the first bucket. */
 enum { DEFAULT_BUCKETS = 10, DEFAULT_MAX_MB = 25, DEFAULT_FIRST_MB = 1 };
 #define DEFAULT_MIN_MB 0.25
 
@@ -98,8 +98,8 @@ void ss_bucket_finish(const unsigned char *can, int nblocks, int deferred, int *
             finished[n++] = i;
 }
 
-/* How many blocks, at the end of `finished`, make the last bucket: those whose gradients fit, the last
- * of them in any case; 0: no bucket of their own. */
+/* Returns the number of blocks, at the end of `finished`, that form the last bucket: those whose
+ * gradients fit, but at least the last one that has gradients. 0: no separate last bucket. */
 static int blocks_of_last(const size_t *bytes, int nblocks, const int *finished, double mb)
 {
     double sum = 0;
@@ -146,7 +146,7 @@ struct ss_bucket_caps ss_bucket_default_caps(size_t total, double mb, double fir
     return (struct ss_bucket_caps){mb, first_mb, last_mb};
 }
 
-/* plan->sum_order from the option: every bucket once. */
+/* Fill plan->sum_order from the option, which must list every bucket once. */
 static enum ss_status order_sums(struct ss_plan *plan)
 {
     const char *text = plan->options.bucket_order, *at = text;
@@ -169,14 +169,15 @@ static enum ss_status order_sums(struct ss_plan *plan)
     }
     if (text && (*at || count < n))
         return ss_fail(SS_ERR_INVALID,
-                       "--bucket-order: \"%s\" does not name each of the %d buckets, 0 to %d, "
-                       "once, with commas between; leave it out to sum them as they get ready",
+                       "--bucket-order: \"%s\" must list each of the %d buckets, 0 to %d, once, "
+                       "separated by commas; omit it to all-reduce them as they become ready",
                        text, n, n - 1);
     return SS_OK;
 }
 
-/* The parameters that are not trained, behind all others of their buckets. A block without trained ones has
- * a bucket of its own, behind those that are summed: its forward waits for no update. */
+/* Append the frozen parameters of each bucket after the trained ones. A block without trained
+ * parameters gets a separate bucket, after those that are all-reduced: its forward waits for no
+ * update. */
 static void add_frozen(struct ss_plan *plan)
 {
     for (int i = 0; i < plan->nblocks; i++)
@@ -191,7 +192,7 @@ static void add_frozen(struct ss_plan *plan)
     }
 }
 
-/* In the order of their first blocks. */
+/* Number the buckets in the order of their first blocks. */
 static void set_needs(struct ss_plan *plan)
 {
     int n = 0;

@@ -8,21 +8,22 @@
 
 #define MIB 1048576.0
 #define NEVER DBL_MAX
-#define NEAR 1.005 /* as good */
-/* As good with less put off, which takes less memory; also where sums take a little longer than was
- * measured, as they do beside other traffic. */
-#define NEAR_PUT_OFF 1.0025
+#define NEAR 1.005 /* equivalent */
+/* Equivalent with less deferral, which takes less memory; also if all-reduces take slightly
+ * longer than measured, as with other traffic. */
+#define NEAR_DEFERRED 1.0025
 #define LONGER_SUMS 1.05
 
-/* Steps played, of which the last one is taken; parts of the weights' time that may be put off. */
-enum { STEPS = 8, PARTS_PUT_OFF = 8 };
+/* Simulated steps, of which the last one counts; steps of the fraction of weight-gradient time
+ * that may be deferred. */
+enum { STEPS = 8, VIEWS_DEFERRED = 8 };
 
-/* ---- a step, played through ------------------------------------------------------------------ */
+/* ---- simulation of a step ------------------------------------------------------------------- */
 
 struct bucket {
     double bytes;
-    int blocks, left; /* blocks in it; without gradients yet in this step */
-    double ready_s;   /* all gradients there; NEVER: not yet */
+    int blocks, left; /* blocks in it; blocks without gradients yet in this step */
+    double ready_s;   /* all gradients complete; NEVER: not yet */
     double summed_s;  /* NEVER: not yet */
     double updated_s; /* beside the worker; NEVER: not yet */
     int sent, updated;
@@ -31,10 +32,10 @@ struct bucket {
 struct play {
     const struct ss_bucket_costs *costs;
     int deferred;
-    const int *bucket, *order; /* order NULL: chosen as it goes */
+    const int *bucket, *order; /* order NULL: chosen dynamically */
     int *needed;               /* buckets in the order in which forward needs them */
     int *used;                 /* the order of this step */
-    int n, sent;               /* buckets; sums begun in this step */
+    int n, sent;               /* buckets; all-reduces started in this step */
     double now, link_s;        /* of the worker; when the link is free */
     double updates_s;          /* when the last update beside the worker ends */
     struct bucket *k;
@@ -45,8 +46,8 @@ static double sum_s(const struct play *p, int k)
     return p->costs->sum_s + p->k[k].bytes * p->costs->sum_s_per_byte;
 }
 
-/* Which sum comes next; -1: none can be told yet. With a free choice: at the time at which the link
- * is free and something is ready, the bucket that the next forward pass needs first. */
+/* Returns the bucket of the next all-reduce; -1: not determined yet. With dynamic order: of the
+ * buckets ready when the link becomes free, the one that the next forward pass needs first. */
 static int next_sum(const struct play *p)
 {
     if (p->sent == p->n)
@@ -58,7 +59,8 @@ static int next_sum(const struct play *p)
         if (!p->k[k].sent && p->k[k].ready_s < first)
             first = p->k[k].ready_s;
     double at = first > p->link_s ? first : p->link_s;
-    /* What gets ready until then may be needed more; it is not known before the worker is there. */
+    /* Buckets that become ready until then may be needed earlier. They are unknown until the
+     * worker reaches that time. */
     if (first == NEVER || at > p->now)
         return -1;
     for (int i = 0; i < p->n; i++)
@@ -94,7 +96,7 @@ static void send_ready(struct play *p)
     }
 }
 
-/* When a bucket may be updated; beside the worker, when it has been. */
+/* Returns when a bucket may be updated; if updates run beside the worker, when it has been. */
 static double update_from(const struct play *p, int k)
 {
     if (p->costs->updates_beside)
@@ -104,7 +106,7 @@ static double update_from(const struct play *p, int k)
     return p->sent == p->n ? p->link_s : NEVER;
 }
 
-/* The bucket to be updated now, that of the first blocks first; -1: none. */
+/* Returns the bucket to be updated now, that of the first blocks first; -1: none. */
 static int next_update(const struct play *p)
 {
     for (int i = 0; i < p->n; i++)
@@ -120,7 +122,7 @@ static void update(struct play *p, int k)
     send_ready(p);
 }
 
-/* Nothing to do: until the next update can begin, or the link can take the next sum. */
+/* Idle until the next update can start, or the link can take the next all-reduce. */
 static void wait_for_sum(struct play *p)
 {
     double next = NEVER;
@@ -154,7 +156,7 @@ static void forward(struct play *p)
         update(p, k);
 }
 
-/* The worker was busy for so long; ends: with the last of block i's gradients. */
+/* Advance the worker by `seconds`. ends: with the last of block i's gradients. */
 static void pass_back(struct play *p, int i, double seconds, int ends)
 {
     const int k = p->bucket[i];
@@ -215,7 +217,7 @@ enum ss_status ss_bucket_play(const struct ss_bucket_costs *costs, int deferred,
     for (int step = 0; step < STEPS; step++) {
         begin = p.now;
         forward(&p);
-        /* All buckets were updated: each block that has parameters waited for its own. */
+        /* All buckets are updated: each block with parameters has waited for its bucket. */
         backward(&p);
     }
     /* From the end of one backward pass to the next. */
@@ -227,22 +229,22 @@ enum ss_status ss_bucket_play(const struct ss_bucket_costs *costs, int deferred,
     return SS_OK;
 }
 
-/* ---- the choice ------------------------------------------------------------------------------ */
+/* ---- search ---------------------------------------------------------------------------------- */
 
-/* Of caps that are tried. */
+/* Numbers of candidate caps. */
 enum { PARTS = 13, FIXED = 4, FIRSTS = 4, LASTS = 7, MOST_CAPS = (PARTS + FIXED) * FIRSTS * LASTS };
 
 struct search {
     const struct ss_bucket_costs *costs;
-    unsigned char *can; /* of each block: can its weights be put off */
+    unsigned char *can; /* per block: its weight gradients can be deferred */
     int deferred;
     int *finished, *bucket, *order;
-    int *tried, ntried; /* the buckets of each block, of all caps that were tried */
+    int *tried, ntried; /* the buckets of each block, for all caps tried so far */
     double compute_s, least_s;
-    struct ss_bucket_choice *best; /* NULL: only least_s is looked for */
+    struct ss_bucket_choice *best; /* NULL: search for least_s only */
 };
 
-/* Caps in round numbers: what is printed is what was played. */
+/* Round caps, so that the printed value is the simulated one. */
 static double rounded(double mb)
 {
     char text[32];
@@ -262,7 +264,7 @@ static int write_order(char *text, const int *order, int n)
     return 1;
 }
 
-/* Among choices that are as good: the plain order, then few buckets, then the shortest. */
+/* Among equivalent choices, prefer the plain order, then few buckets, then the shortest step. */
 static int simpler(const struct ss_bucket_choice *a, const struct ss_bucket_choice *b)
 {
     if (!*a->order != !*b->order)
@@ -278,7 +280,7 @@ static enum ss_status play_fixed(struct search *s, struct ss_bucket_choice *out)
     return SS_OK;
 }
 
-/* Play the buckets of s->bucket, with the sums in the plain order. */
+/* Simulate the buckets of s->bucket, with all-reduces in the plain order. */
 static enum ss_status rate(struct search *s, const struct ss_bucket_caps *caps, int n,
                            struct ss_bucket_choice *out)
 {
@@ -291,8 +293,8 @@ static enum ss_status rate(struct search *s, const struct ss_bucket_caps *caps, 
     return play_fixed(s, out);
 }
 
-/* What was rated, in the order that a free choice comes to. It stays as it is if this is the plain one, or too long to
- * be written. */
+/* Replace the order of a rated choice by the one that dynamic ordering yields, unless that is the
+ * plain one or too long to be written. */
 static enum ss_status rate_free(struct search *s, struct ss_bucket_choice *out)
 {
     struct ss_bucket_choice in_order = *out;
@@ -303,7 +305,7 @@ static enum ss_status rate_free(struct search *s, struct ss_bucket_choice *out)
         plain &= s->order[k] == k;
     if (plain || !write_order(in_order.order, s->order, out->buckets))
         return SS_OK;
-    /* Fixed, it may be slower than when it was chosen as it went. */
+    /* As a fixed order it may be slower than dynamically. */
     SS_TRY(play_fixed(s, &in_order));
     *out = in_order;
     return SS_OK;
@@ -351,7 +353,8 @@ static void consider(struct search *s, const struct ss_bucket_choice *now)
         *s->best = *now;
 }
 
-/* Have other caps come to the buckets of s->bucket? They take as long, and those that came first stay. */
+/* Returns whether other caps have produced the buckets of s->bucket. They take the same time, and
+ * the first caps are preferred. */
 static int is_tried(struct search *s)
 {
     const size_t blocks = (size_t)s->costs->nblocks;
@@ -362,7 +365,7 @@ static int is_tried(struct search *s)
     return 0;
 }
 
-/* In the plain order, and in the one that a free choice comes to. */
+/* Try the plain order, and the one that dynamic ordering yields. */
 static enum ss_status try_caps(struct search *s, const struct ss_bucket_caps *caps)
 {
     const struct ss_bucket_costs *c = s->costs;
@@ -380,7 +383,7 @@ static enum ss_status try_caps(struct search *s, const struct ss_bucket_caps *ca
 static enum ss_status search_caps(struct search *s)
 {
     static const double parts[PARTS] = {1, 1.5, 2, 3, 4, 6, 8, 10, 12, 16, 24, 32, 64};
-    static const double firsts[FIRSTS] = {1, 0.5, 0.25, 0.1}; /* of the others' cap */
+    static const double firsts[FIRSTS] = {1, 0.5, 0.25, 0.1}; /* fraction of the others' cap */
     static const double lasts[LASTS] = {0, 1. / 256, 1. / 64, 1. / 32, 1. / 16, 1. / 8, 1. / 4};
     static const double fixed[FIXED] = {1, 5, 25, 100};
     double total = 0;
@@ -392,33 +395,33 @@ static enum ss_status search_caps(struct search *s)
             for (int l = 0; l < LASTS; l++) {
                 double mb = p < PARTS ? 1.01 * total / parts[p] : fixed[p - PARTS];
                 if (mb > 1.01 * total && p > 0)
-                    continue; /* one bucket: has been rated */
+                    continue; /* one bucket: already rated */
                 SS_TRY(try_caps(s, &(struct ss_bucket_caps){rounded(mb), rounded(mb * firsts[f]),
                                                             rounded(total * lasts[l])}));
             }
     return SS_OK;
 }
 
-/* Of how many blocks weights may be put off, in ascending order: none; those with an eighth of the time
- * that weights take, and so on. Returns how many choices these are. */
+/* List how many blocks' weight gradients may be deferred, in ascending order: none; those with an
+ * eighth of the total weight-gradient time, and so on. Returns the number of choices. */
 static int list_deferred(const struct ss_bucket_costs *c, int *blocks)
 {
     double all = 0, sum = 0;
     int n = 0, part = 0;
     for (int i = 0; i < c->nblocks; i++)
         all += c->weights_s[i];
-    for (int i = 0; i <= c->nblocks && part <= PARTS_PUT_OFF; i++) {
-        const double parts = sum * (1 + 1e-9) * PARTS_PUT_OFF;
+    for (int i = 0; i <= c->nblocks && part <= VIEWS_DEFERRED; i++) {
+        const double parts = sum * (1 + 1e-9) * VIEWS_DEFERRED;
         if (parts >= all * part)
             blocks[n++] = i;
-        while (part <= PARTS_PUT_OFF && parts >= all * part)
+        while (part <= VIEWS_DEFERRED && parts >= all * part)
             part++;
         sum += i < c->nblocks ? c->weights_s[i] : 0;
     }
     return n;
 }
 
-/* The shortest step with each of n choices of what is put off. */
+/* Find the shortest step for each of n choices of deferral. */
 static enum ss_status search_deferred(struct search *s, const int *blocks, int n, double *least_s)
 {
     for (int i = 0; i < n; i++) {
@@ -430,7 +433,7 @@ static enum ss_status search_deferred(struct search *s, const int *blocks, int n
     return SS_OK;
 }
 
-/* The least of them; of those that can[i] alone. */
+/* Returns the least of the entries with can[i]. */
 static double least_of(const double *step_s, const unsigned char *can, int n)
 {
     double least = NEVER;
@@ -440,11 +443,11 @@ static double least_of(const double *step_s, const unsigned char *can, int n)
     return least;
 }
 
-/* The least that comes near the shortest step, also with longer sums. Its length stays in
- * least_s. */
+/* Choose the least deferral that comes near the shortest step, also with longer all-reduces.
+ * Stores the shortest step's time in least_s. */
 static enum ss_status choose_deferred(struct search *s)
 {
-    enum { MOST = PARTS_PUT_OFF + 1 };
+    enum { MOST = VIEWS_DEFERRED + 1 };
     int blocks[MOST] = {0}, n = 1, at = 0;
     double step_s[MOST] = {0}, longer_s[MOST] = {0};
     unsigned char can[MOST];
@@ -466,9 +469,9 @@ static enum ss_status choose_deferred(struct search *s)
     }
     const double least = least_of(step_s, can, n);
     for (int i = 0; i < n; i++)
-        can[i] = step_s[i] <= NEAR_PUT_OFF * least;
+        can[i] = step_s[i] <= NEAR_DEFERRED * least;
     const double longer = least_of(longer_s, can, n);
-    while (!can[at] || longer_s[at] > NEAR_PUT_OFF * longer)
+    while (!can[at] || longer_s[at] > NEAR_DEFERRED * longer)
         at++;
     s->least_s = least;
     defer(s, blocks[at]);

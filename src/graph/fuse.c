@@ -1,18 +1,20 @@
-/* Fusion: which layers run in one task. A block is the longest chain of layers, each at a later
- * place than the one before it, that its first layer's class admits and whose inner values nobody
- * else reads. On devices a block may also leave its end to the addition that reads it.
+/* Fusion of layers into blocks. Each block runs as one task. A block is the longest chain of
+ * layers, each at a later place than its predecessor, that its first layer's class permits and
+ * whose inner values have no other reader. On devices a block may also delegate its end to the
+ * addition that reads it.
  *
  * A convolution that adds the shortcut while it stores its output (head_adds) has no z, and the
- * gradient of its output is at once that of the shortcut. Therefore it is not used with deferred
- * weight gradients, nor before an activation. Results are bit-identical, but the order of the
- * buckets may differ. */
+ * gradient of its output is also that of the shortcut. Therefore this fusion is not used with
+ * deferred weight gradients, nor before an activation. Results are bit-identical, but the order
+ * of the buckets may differ. */
 #include "core/log.h"
 #include "graph/lower_internal.h"
 
 #include <stdlib.h>
 
-/* Which places may come right before each. A bare head leaves the addition to the chain on its
- * other side, which has a pass over memory to fuse it into, unless it adds while it stores (head_adds). */
+/* Places that may directly precede each place. A bare head leaves the addition to the chain on
+ * the other input, which has a pass over memory to fuse it into, unless the head adds while
+ * storing (head_adds). */
 static const unsigned before[SS_PLACES] = {
     [SS_PLACE_ORDER] = SS_AT(HEAD),
     [SS_PLACE_NORM] = SS_AT(HEAD),
@@ -28,7 +30,7 @@ struct fuser {
     char *claimed; /* per layer: belongs to a block */
 };
 
-/* The only layer that reads v, or -1. */
+/* Returns the only layer that reads v, or -1. */
 static int single_reader(const struct ss_graph *g, ss_value v)
 {
     if (v < 0 || ss_graph_value(g, v)->uses != 1)
@@ -55,8 +57,9 @@ static void claim(struct fuser *f, struct ss_block *b, enum ss_place place, int 
         snprintf(b->name, sizeof b->name, "%s", l->name);
 }
 
-/* Can a bare convolution take in addition i? An activation behind that would need a pass of its own anyway. Its y's
- * gradient is the residual's too, so no task of its own may read it later. */
+/* Returns whether a bare convolution can fuse addition i. A subsequent activation would need a
+ * separate pass anyway. The gradient of y is also the residual's, so no separate task may read it
+ * later. */
 static int head_adds(const struct fuser *f, const struct ss_block *b, int i)
 {
     const struct ss_plan *plan = f->plan;
@@ -69,7 +72,7 @@ static int head_adds(const struct fuser *f, const struct ss_block *b, int i)
            plan->options.adds(plan, plan->nblocks - 1);
 }
 
-/* Take in the layer behind the block if there is a place for it. */
+/* Fuse the layer that follows the block if there is a place for it. */
 static int extend(struct fuser *f, struct ss_block *b)
 {
     int i = single_reader(f->plan->graph, b->y);
@@ -77,7 +80,7 @@ static int extend(struct fuser *f, struct ss_block *b)
         return 0;
     const struct ss_layer *l = ss_graph_layer(f->plan->graph, i);
     unsigned open = l->cls->places & b->cls->behind;
-    /* Passes that pool do not come in halves. */
+    /* Pooling passes cannot be split. */
     if (!f->plan->options.device || ss_lower_syncs(f->plan, b))
         open &= ~SS_AT(POOL);
     for (int p = (int)b->last + 1; p < SS_PLACES; p++)
@@ -91,7 +94,8 @@ static int extend(struct fuser *f, struct ss_block *b)
     return 0;
 }
 
-/* Has a layer parameters of which all are frozen; or any that is? */
+/* Returns whether a layer has frozen parameters: all of its trainable ones, or, with `any`, at
+ * least one. */
 static int is_frozen(const struct ss_graph *g, const struct ss_layer *l, int any)
 {
     int trained = 0, frozen = 0;
@@ -109,7 +113,8 @@ static enum ss_status start_block(struct fuser *f, int layer)
     const struct ss_layer *l = ss_graph_layer(g, layer);
     if (!l->cls->operation || !l->cls->places)
         return ss_fail(SS_ERR_UNSUPPORTED,
-                       "model %s: layer %d (%s) of kind %s begins no block, and none takes it in",
+                       "model %s: layer %d (%s) of kind %s cannot begin a block, and no block can "
+                       "fuse it",
                        ss_graph_name(g), layer, *l->name ? l->name : "no name", l->cls->name);
     struct ss_block *b = &f->plan->block[f->plan->nblocks++];
     *b = (struct ss_block){.cls = l->cls,
@@ -138,7 +143,7 @@ static enum ss_status start_block(struct fuser *f, int layer)
     return SS_OK;
 }
 
-/* A fused block runs when its last layer would: what it adds from elsewhere is ready by then. */
+/* A fused block runs when its last layer would, so that its residual is ready. */
 static void sort_blocks(struct ss_plan *plan)
 {
     struct ss_block *b = plan->block;
@@ -158,9 +163,9 @@ static int has_bias(const struct ss_graph *g, const struct ss_layer *l)
     return 0;
 }
 
-/* Can block `to` do what ends `from`, whose y is its residual, in its own passes? These sum over NORM's
- * channels anyway, and cover an addition of two NORMs, or of a bias and an activation that compares. All of
- * from's parameters are trained. */
+/* Returns whether block `to` can apply the end of `from`, whose y is its residual, in its own
+ * passes. These reduce over NORM's channels anyway, and support an addition of two NORMs, or of a
+ * bias and an activation that compares. All of from's parameters are trained. */
 static int can_leave(const struct ss_plan *plan, const struct ss_block *from,
                      const struct ss_block *to)
 {

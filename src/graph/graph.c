@@ -13,8 +13,8 @@ enum { MAX_LAYERS = 4096, MAX_PARAMS = 8192 };
 
 struct ss_graph {
     char name[SS_NAME_BYTES];
-    enum ss_status status; /* the first mistake */
-    const char *at;        /* what messages call the layer that is being added; NULL: nothing */
+    enum ss_status status; /* the first error */
+    const char *at;        /* id of the layer being added, for messages; NULL: none */
     struct ss_layer_defaults defaults;
     int nlayers, nparams, nvalues;
     struct ss_layer layers[MAX_LAYERS];
@@ -91,10 +91,10 @@ static int taken(const struct ss_graph *g, const char *name)
     return 0;
 }
 
-struct ss_layer *ss_graph_add_layer(struct ss_graph *g, const struct ss_layer *told,
+struct ss_layer *ss_graph_add_layer(struct ss_graph *g, const struct ss_layer *settings,
                                     const char *name, int n, const ss_value *inputs)
 {
-    const struct ss_layer_class *cls = told->cls;
+    const struct ss_layer_class *cls = settings->cls;
     if (!name)
         name = "";
     if (g->nlayers == MAX_LAYERS)
@@ -102,11 +102,11 @@ struct ss_layer *ss_graph_add_layer(struct ss_graph *g, const struct ss_layer *t
     for (int i = 0; i < n; i++)
         if (inputs[i] < 0 || inputs[i] >= g->nvalues)
             ss_graph_fail(g, SS_ERR_INVALID,
-                          "layer %d (%s) reads a value that is not of this graph", g->nlayers,
-                          *name ? name : cls->name);
+                          "layer %d (%s) reads a value that does not belong to this graph",
+                          g->nlayers, *name ? name : cls->name);
     if (strlen(name) >= SS_NAME_BYTES)
-        ss_graph_fail(g, SS_ERR_INVALID, "layer name %.40s... is too long; at most %d letters",
-                      name, SS_NAME_BYTES - 1);
+        ss_graph_fail(g, SS_ERR_INVALID, "layer name %.40s... is too long; at most %d bytes", name,
+                      SS_NAME_BYTES - 1);
     if (!ss_utf8_is(name))
         ss_graph_fail(g, SS_ERR_INVALID, "layer %d (%s) has a name that is not UTF-8", g->nlayers,
                       cls->name);
@@ -115,7 +115,7 @@ struct ss_layer *ss_graph_add_layer(struct ss_graph *g, const struct ss_layer *t
     if (g->status != SS_OK)
         return NULL;
     struct ss_layer *l = &g->layers[g->nlayers++];
-    *l = *told;
+    *l = *settings;
     l->output = -1;
     l->first_param = g->nparams;
     l->nparams = 0;
@@ -128,7 +128,7 @@ struct ss_layer *ss_graph_add_layer(struct ss_graph *g, const struct ss_layer *t
     return l;
 }
 
-/* Is every parameter that has a name of its own there? */
+/* Check that every renamed parameter exists. */
 static void check_names(struct ss_graph *g, const struct ss_layer *l)
 {
     for (int k = 0; k < l->nnames; k++) {
@@ -141,7 +141,7 @@ static void check_names(struct ss_graph *g, const struct ss_layer *l)
     }
 }
 
-/* Parameters that are not trained. */
+/* Mark parameters as not trained. */
 static void freeze(struct ss_graph *g, const struct ss_layer *l)
 {
     for (int k = 0; k < l->nfrozen; k++) {
@@ -157,20 +157,20 @@ static void freeze(struct ss_graph *g, const struct ss_layer *l)
     }
 }
 
-/* How value v lies in memory: as the first value that it keeps the layout of. */
+/* Returns the layout of value v, that of the first input if the layer preserves it. */
 static enum ss_layout layout_of(const struct ss_graph *g, ss_value v)
 {
     const struct ss_layer *l = &g->layers[g->values[v].producer];
     return l->cls->layout == SS_LAYOUT_KEPT ? layout_of(g, l->input[0]) : l->cls->layout;
 }
 
-/* Inputs of one shape that do not lie alike are repacked to lie as maps do. */
+/* Repack inputs of equal shape and different layouts to the layout of feature maps. */
 static void align(struct ss_graph *g, int n, ss_value *inputs)
 {
     int alike = 1;
     for (int i = 0; i < n; i++) {
         if (g->status != SS_OK || inputs[i] < 0 || inputs[i] >= g->nvalues)
-            return; /* told when the layer is added */
+            return; /* reported when the layer is added */
         const struct ss_value_info *v = &g->values[inputs[i]], *first = &g->values[inputs[0]];
         if (v->c != first->c || v->h != first->h || v->w != first->w)
             return;
@@ -181,7 +181,8 @@ static void align(struct ss_graph *g, int n, ss_value *inputs)
             inputs[i] = ss_layer_repack(g, inputs[i]);
 }
 
-/* How many of n values a layer of this kind has put together before, the first ones; *out: to what. */
+/* Find an existing layer of this class whose inputs are the first of the n values; the longest
+ * match. Returns the number of matching values. *out: its output. */
 static int find_chained(const struct ss_graph *g, const struct ss_layer_class *cls, int n,
                         const ss_value *v, ss_value *out)
 {
@@ -199,20 +200,21 @@ static int find_chained(const struct ss_graph *g, const struct ss_layer_class *c
     return most;
 }
 
-/* All but the last layer of a chain. Returns how many inputs are left for that one, in `out`. */
-static int chain(struct ss_graph *g, const struct ss_layer *told, int n, const ss_value *inputs,
+/* Add all layers of a chain except the last. Returns the number of inputs left for the last one,
+ * in `out`. */
+static int chain(struct ss_graph *g, const struct ss_layer *settings, int n, const ss_value *inputs,
                  ss_value out[SS_MAX_INPUTS])
 {
     ss_value rest[SS_MAX_LISTED], *v = rest;
     memcpy(rest, inputs, (size_t)n * sizeof *rest);
     while (g->status == SS_OK) {
         ss_value joined = -1;
-        int taken = find_chained(g, told->cls, n, v, &joined);
-        if (taken == n || (!taken && n <= told->cls->most_inputs))
+        int taken = find_chained(g, settings->cls, n, v, &joined);
+        if (taken == n || (!taken && n <= settings->cls->most_inputs))
             break;
         if (!taken) {
-            taken = told->cls->most_inputs;
-            joined = ss_graph_add(g, told, "", taken, v);
+            taken = settings->cls->most_inputs;
+            joined = ss_graph_add(g, settings, "", taken, v);
         }
         v += taken - 1;
         n -= taken - 1;
@@ -223,13 +225,13 @@ static int chain(struct ss_graph *g, const struct ss_layer *told, int n, const s
     return n;
 }
 
-ss_value ss_graph_add(struct ss_graph *g, const struct ss_layer *told, const char *name, int n,
+ss_value ss_graph_add(struct ss_graph *g, const struct ss_layer *settings, const char *name, int n,
                       const ss_value *inputs)
 {
-    const struct ss_layer_class *cls = told->cls;
+    const struct ss_layer_class *cls = settings->cls;
     ss_value own[SS_MAX_INPUTS];
     if (cls->chains && n > 0 && n <= SS_MAX_LISTED) {
-        n = chain(g, told, n, inputs, own);
+        n = chain(g, settings, n, inputs, own);
         inputs = own;
     }
     if (cls->lie_alike && n > 0 && n <= SS_MAX_INPUTS) {
@@ -243,7 +245,7 @@ ss_value ss_graph_add(struct ss_graph *g, const struct ss_layer *told, const cha
         return ss_graph_fail(g, SS_ERR_INVALID,
                              "layer %d (%s) reads %d values; a %s reads %d to %d", g->nlayers,
                              *name ? name : cls->name, n, cls->name, least, most);
-    struct ss_layer *l = ss_graph_add_layer(g, told, name, n, inputs);
+    struct ss_layer *l = ss_graph_add_layer(g, settings, name, n, inputs);
     if (!l)
         return -1;
     const ss_value y = cls->build ? cls->build(g, l) : ss_graph_add_same(g, l);
@@ -296,7 +298,8 @@ static void name_param(struct ss_graph *g, const struct ss_layer *l, const char 
         if ((unsigned char)*c < ' ')
             ss_graph_fail(g, SS_ERR_INVALID, "a parameter's name has a control character");
     if (!strcmp(p->name, "__metadata__"))
-        ss_graph_fail(g, SS_ERR_INVALID, "no parameter can be named %s, which files need", p->name);
+        ss_graph_fail(g, SS_ERR_INVALID, "parameter name %s is reserved by the file format",
+                      p->name);
     for (int i = 0; i < g->nparams; i++)
         if (!strcmp(g->params[i].name, p->name))
             ss_graph_fail(g, SS_ERR_INVALID, "two parameters are named %s", p->name);
@@ -333,11 +336,11 @@ struct ss_layer_defaults *ss_graph_defaults(struct ss_graph *g)
     return &g->defaults;
 }
 
-/* As PyTorch's autograd: what the loss has no gradient for is not trained, and what depends on nothing that
- * is trained needs no gradient. */
+/* As PyTorch's autograd: parameters that the loss has no gradient for are not trained, and values
+ * that depend on no trained parameter need no gradient. */
 static void find_gradients(struct ss_graph *g)
 {
-    for (int i = g->nlayers - 1; i >= 0; i--) { /* up from the loss */
+    for (int i = g->nlayers - 1; i >= 0; i--) { /* backward from the loss */
         const struct ss_layer *l = &g->layers[i];
         const int reached = l->output < 0 || g->values[l->output].graded;
         for (int k = 0; k < l->ninputs && l->input[k] >= 0; k++)
@@ -345,7 +348,7 @@ static void find_gradients(struct ss_graph *g)
         for (int p = l->first_param; p < l->first_param + l->nparams; p++)
             g->params[p].frozen |= g->params[p].trainable && !reached;
     }
-    for (int i = 0; i < g->nlayers; i++) { /* and down from the input */
+    for (int i = 0; i < g->nlayers; i++) { /* forward from the input */
         const struct ss_layer *l = &g->layers[i];
         int trains = 0;
         for (int k = 0; k < l->ninputs && l->input[k] >= 0 && !l->cls->detaches; k++)
@@ -368,8 +371,8 @@ enum ss_status ss_graph_finish(struct ss_graph *g)
     if (inputs != 1 || losses != 1 || g->layers[0].input[0] >= 0 ||
         g->layers[g->nlayers - 1].output >= 0)
         ss_graph_fail(g, SS_ERR_INVALID,
-                      "it must begin with its one input and end with its one loss (has %d and %d)",
-                      inputs, losses);
+                      "it must begin with one input and end with one loss (has %d and %d)", inputs,
+                      losses);
     for (int v = 0; v < g->nvalues; v++)
         if (!g->values[v].uses)
             ss_graph_fail(g, SS_ERR_INVALID, "the output of layer %d is never used",

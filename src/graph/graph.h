@@ -1,5 +1,5 @@
-/* The layer graph: what a model computes. No device, no StarPU. layers/layers.h has the functions
- * that fill it. */
+/* The layer graph: the computation of a model, independent of devices and StarPU. layers/layers.h
+ * has the functions that add layers. */
 #ifndef SS_GRAPH_GRAPH_H
 #define SS_GRAPH_GRAPH_H
 
@@ -9,22 +9,23 @@
 
 #include <stdint.h>
 
-/* NULL when out of memory (reported). The caller destroys it. */
+/* Create an empty graph. Returns NULL when out of memory (reported). The caller destroys it. */
 struct ss_graph *ss_graph_create(const char *name);
 void ss_graph_destroy(struct ss_graph *g);
 
-/* What messages call the layers that are added from here on, beside their own names; NULL: nothing. */
+/* Set the id that messages print for layers added from here on, in addition to their names; NULL:
+ * none. id is not copied. */
 void ss_graph_at(struct ss_graph *g, const char *id);
-/* The first mistake so far. */
+/* Returns the first error so far. */
 enum ss_status ss_graph_status(const struct ss_graph *g);
 
 void ss_graph_rename(struct ss_graph *g, const char *name);
 
-/* Check the whole: it has one input and one loss, and every value is used. Returns the first
- * mistake. */
+/* Check the whole graph: it has one input and one loss, and every value is used. Returns the
+ * first error. */
 enum ss_status ss_graph_finish(struct ss_graph *g);
 
-/* Reading a finished graph; layers and values: layers/class.h. */
+/* Accessors of a finished graph. Layers and values: layers/class.h. */
 const char *ss_graph_name(const struct ss_graph *g);
 int ss_graph_layers(const struct ss_graph *g);
 int ss_graph_params(const struct ss_graph *g);

@@ -17,7 +17,7 @@ struct reader {
     struct ss_graph *graph;
     json_t *values; /* id -> index of its output */
     int no_drop;
-    const char *id; /* of the layer at hand; NULL: none */
+    const char *id; /* of the current layer; NULL: none */
 };
 
 /* "FILE: layer ID: ..." */
@@ -33,7 +33,7 @@ static enum ss_status refuse(const struct reader *r, const char *format, ...)
                  : ss_fail(SS_ERR_FORMAT, "%s: %s", r->path, text);
 }
 
-/* A field's value does not fit; its text is shown as far as there is room. */
+/* Report an invalid value of a field, with its text, truncated if necessary. */
 static enum ss_status unfit(const struct reader *r, const char *field, const json_t *value,
                             const char *wanted)
 {
@@ -46,7 +46,7 @@ static enum ss_status unfit(const struct reader *r, const char *field, const jso
     return status;
 }
 
-/* Every key of an object must be one of these, or a field. */
+/* Check that every key of an object is a known one or a field. */
 static enum ss_status check_keys(const struct reader *r, const json_t *object,
                                  const char *const *known, const struct ss_layer_field *fields)
 {
@@ -111,7 +111,7 @@ static int set_pair(const struct ss_layer_field *f, const json_t *value, int *ou
     return 1;
 }
 
-/* Put a value where the field lies; 0: it does not fit. */
+/* Store a value in its field. Returns 0 if it is invalid. */
 static int set_field(const struct ss_layer_field *f, const json_t *value, struct ss_layer *l)
 {
     int *whole = (int *)(void *)((char *)l + f->at);
@@ -135,19 +135,19 @@ static int set_field(const struct ss_layer_field *f, const json_t *value, struct
     return 0;
 }
 
-static void describe_field(const struct ss_layer_field *f, char *text, size_t room)
+static void describe_field(const struct ss_layer_field *f, char *text, size_t capacity)
 {
     static const char *const what[] = {[SS_FIELD_INT] = "a whole number",
                                        [SS_FIELD_PAIR] = "a whole number, or two in brackets,",
                                        [SS_FIELD_REAL] = "a number"};
     size_t used = 0;
     if (f->type == SS_FIELD_FLAG)
-        snprintf(text, room, "true or false");
+        snprintf(text, capacity, "true or false");
     else if (f->type != SS_FIELD_WORD)
-        snprintf(text, room, "%s from %.9g to %.9g", what[f->type], f->least, f->most);
+        snprintf(text, capacity, "%s from %.9g to %.9g", what[f->type], f->least, f->most);
     else
-        for (int k = 0; f->words[k] && used < room; k++)
-            used += (size_t)snprintf(text + used, room - used, "%s\"%s\"", k ? " or " : "",
+        for (int k = 0; f->words[k] && used < capacity; k++)
+            used += (size_t)snprintf(text + used, capacity - used, "%s\"%s\"", k ? " or " : "",
                                      f->words[k]);
 }
 
@@ -167,7 +167,7 @@ static enum ss_status read_fields(const struct reader *r, const json_t *object, 
 enum { MAX_NAMES = 8 };
 static const char frozen_wanted[] = "a list of parameters, such as [\"weight\", \"bias\"]";
 
-/* Parameters with names of their own. */
+/* Read the names of renamed parameters. */
 static enum ss_status read_names(const struct reader *r, const json_t *object, struct ss_layer *l,
                                  struct ss_param_name names[MAX_NAMES])
 {
@@ -188,7 +188,7 @@ static enum ss_status read_names(const struct reader *r, const json_t *object, s
     return SS_OK;
 }
 
-/* Suffixes of parameters that are not trained. */
+/* Read the suffixes of parameters that are not trained. */
 static enum ss_status read_frozen(const struct reader *r, const json_t *object, struct ss_layer *l,
                                   const char *suffixes[MAX_NAMES])
 {
@@ -211,7 +211,7 @@ static enum ss_status value_of(const struct reader *r, const char *id, ss_value 
 {
     const json_t *value = json_object_get(r->values, id);
     if (!value)
-        return refuse(r, "reads \"%.60s\", which is not the input and no layer before it", id);
+        return refuse(r, "reads \"%.60s\", which is neither the input nor a preceding layer", id);
     *out = (ss_value)json_integer_value(value);
     return SS_OK;
 }
@@ -294,7 +294,7 @@ static enum ss_status read_input(struct reader *r, const json_t *file)
     return x < 0 ? ss_graph_status(r->graph) : store_value(r, input_id, x);
 }
 
-/* What a file without a name is called. */
+/* Returns the model name for a file without one. */
 static const char *path_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -338,7 +338,7 @@ enum ss_status ss_graph_read(const char *path, int no_drop, struct ss_graph **ou
     SS_TRY(ss_json_load("--model", path, "model", SS_GRAPH_FILE_BYTES, &file));
     struct reader r = {
         .path = path, .graph = ss_graph_create(path), .values = json_object(), .no_drop = no_drop};
-    enum ss_status status = !r.graph    ? SS_ERR_MEMORY /* which has been told */
+    enum ss_status status = !r.graph    ? SS_ERR_MEMORY /* already reported */
                             : !r.values ? ss_fail_memory("a model", sizeof r)
                             : json_is_object(file)
                                 ? read_graph(&r, file)
@@ -376,7 +376,7 @@ static json_t *setting_of(const struct ss_layer_field *f, const int *whole)
     return NULL;
 }
 
-/* Layers are written with the settings that are not their kind's defaults. */
+/* Add the settings that differ from the defaults of the layer's kind. */
 static void add_settings(json_t **entry, const struct ss_layer *l)
 {
     const struct ss_layer standard = ss_layer_of(l->cls);
@@ -389,7 +389,7 @@ static void add_settings(json_t **entry, const struct ss_layer *l)
     }
 }
 
-/* Parameters whose names are not the layer's with their suffix behind it. */
+/* Returns the names of parameters that are not the layer's name followed by their suffix. */
 static json_t *names_of(const struct ss_graph *g, const struct ss_layer *l)
 {
     json_t *params = json_object();
@@ -413,7 +413,7 @@ static json_t *frozen_of(const struct ss_graph *g, const struct ss_layer *l)
     return list;
 }
 
-/* Unless there is nothing in it. */
+/* Add a value unless it is empty. */
 static void add_filled(json_t **entry, const char *key, json_t *value)
 {
     if (value && !json_object_size(value) && !json_array_size(value))
@@ -430,7 +430,7 @@ static int is_name(const struct ss_graph *g, const char *text)
     return 0;
 }
 
-/* A layer's name, or where it has none another text that is nobody's. */
+/* Returns a layer's name or, for unnamed layers, another unique id. */
 static json_t *id_of(const struct ss_graph *g, int layer)
 {
     const struct ss_layer *l = ss_graph_layer(g, layer);
@@ -440,7 +440,7 @@ static json_t *id_of(const struct ss_graph *g, int layer)
     if (*l->name && strcmp(l->name, input_id))
         return json_string(l->name);
     int length = snprintf(id, SS_NAME_BYTES, "%s:%d", l->cls->name, layer);
-    for (; is_name(g, id); length++) /* names are shorter than id's room */
+    for (; is_name(g, id); length++) /* names are shorter than id's capacity */
         strcpy(id + length, "_");
     return json_string(id);
 }
@@ -461,7 +461,7 @@ static json_t *entry_of(const struct ss_graph *g, int layer)
     return entry;
 }
 
-/* before, and a value behind it, which is dropped. A float has at most 9 digits. */
+/* Write `before`, then a value, and release the value. A float has at most 9 digits. */
 static void put(FILE *out, const char *before, json_t *value, int *bad)
 {
     *bad |= !value;

@@ -1,4 +1,4 @@
-/* From blocks to tasks: the training step and the evaluation step. */
+/* Lowers blocks to tasks: the training step and the evaluation step. */
 #include "core/log.h"
 #include "graph/lower_internal.h"
 
@@ -19,7 +19,7 @@ static void lower_loads(struct ss_lowerer *lo)
     }
 }
 
-/* Does a block read the input, padded or, where it cannot, not? */
+/* Returns whether a block reads the input: as padded samples, or else without padding. */
 static int reads_input(const struct ss_lowerer *lo, const struct ss_block *b, int padded)
 {
     const ss_value *others;
@@ -33,9 +33,10 @@ static int reads_input(const struct ss_lowerer *lo, const struct ss_block *b, in
     return (reads && !as_padded) || b->residual == lo->input;
 }
 
-/* Bytes to activations: padded for those who can read them so, which convolutions like best, and not for
- * the others. What is launched on a device may be launched again with the same arguments, so the keys of
- * dropout, which change, are put where those behind read them. */
+/* Lower the conversion of bytes to activations: padded for blocks that can read padded samples,
+ * which suit convolutions best, and without padding for the others. Work launched on a device may
+ * be replayed with the same arguments, so the conversion also writes the dropout keys, which
+ * change per step, to where later tasks read them. */
 static void lower_convert(struct ss_lowerer *lo, int training)
 {
     const struct ss_plan *plan = lo->plan;
@@ -61,8 +62,8 @@ static void lower_convert(struct ss_lowerer *lo, int training)
     *x = padded ? *x : lo->dense;
 }
 
-/* To the device, and there to activations. The upload is a task of its own so that it can run steps
- * ahead; the conversion writes a buffer of the step. */
+/* Lower the upload to the device and the conversion to activations. The upload is a separate task
+ * so that it can run steps ahead; the conversion writes a buffer of the step. */
 static void lower_input(struct ss_lowerer *lo, int training)
 {
     lower_loads(lo);
@@ -80,7 +81,7 @@ static void lower_input(struct ss_lowerer *lo, int training)
         lower_convert(lo, training);
 }
 
-/* Are the gradients of its bucket all there with those of block i? */
+/* Returns whether block i completes the gradients of its bucket. */
 static int bucket_ends_at(const struct ss_plan *plan, int i)
 {
     int at = plan->nblocks - 1;
@@ -90,7 +91,7 @@ static int bucket_ends_at(const struct ss_plan *plan, int i)
            plan->finished[at] == i;
 }
 
-/* The gradients of block i are there: what follows where they fill a bucket. */
+/* Lower the tasks that follow a completed bucket, if block i's gradients complete one. */
 static void finish_block(struct ss_lowerer *lo, int i)
 {
     struct ss_plan *plan = lo->plan;
@@ -166,9 +167,9 @@ static enum ss_status check_options(const struct ss_plan_options *o)
         return ss_fail(SS_ERR_INVALID, "batch size per rank is %d; it must be at least 1",
                        o->batch);
     if (o->accumulate < 0)
-        return ss_fail(SS_ERR_INVALID, "a step cannot have %d micro-steps", o->accumulate);
+        return ss_fail(SS_ERR_INVALID, "a step cannot have %d micro-batches", o->accumulate);
     if (o->defer_weight_grads < -1)
-        return ss_fail(SS_ERR_INVALID, "weights of %d blocks cannot be put off",
+        return ss_fail(SS_ERR_INVALID, "cannot defer the weight gradients of %d blocks",
                        o->defer_weight_grads);
     if (!(o->bucket_mb >= 0) || !(o->first_bucket_mb >= 0) || !(o->last_bucket_mb >= 0))
         return ss_fail(SS_ERR_INVALID,
@@ -179,21 +180,21 @@ static enum ss_status check_options(const struct ss_plan_options *o)
         return ss_fail(SS_ERR_INVALID, "a batch of %d cannot be loaded in %d slices", o->batch,
                        o->slices);
     if (o->sync_stats < 0)
-        return ss_fail(SS_ERR_INVALID, "BatchNorm's statistics cannot be over %d ranks",
+        return ss_fail(SS_ERR_INVALID, "cannot synchronize BatchNorm statistics over %d ranks",
                        o->sync_stats);
     if (o->states < 0 || o->states > SS_PLAN_MAX_STATES)
-        return ss_fail(SS_ERR_INVALID, "a plan has no room for %d states of the optimizer",
-                       o->states);
+        return ss_fail(SS_ERR_INVALID, "a plan does not support %d optimizer states", o->states);
     if (o->grad_dtype != SS_DTYPE_F32 && o->grad_dtype != SS_DTYPE_F16 &&
         o->grad_dtype != SS_DTYPE_BF16)
-        return ss_fail(SS_ERR_INVALID, "gradients cannot travel in number format %d",
+        return ss_fail(SS_ERR_INVALID, "gradients cannot be sent in number format %d",
                        (int)o->grad_dtype);
     if (o->shards < 0 || (o->shards > 1 && o->device && !o->device_sums))
-        return ss_fail(SS_ERR_INVALID,
-                       "%d ranks cannot divide the optimizer: on GPUs sums over ranks are needed",
-                       o->shards);
+        return ss_fail(
+            SS_ERR_INVALID,
+            "cannot shard the optimizer over %d ranks: GPUs require all-reduces on the device",
+            o->shards);
     if (o->device && o->input_block < 1)
-        return ss_fail(SS_ERR_INVALID, "a device's input needs a channel block of at least 1");
+        return ss_fail(SS_ERR_INVALID, "input_block of a device must be at least 1");
     return SS_OK;
 }
 

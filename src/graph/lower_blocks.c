@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A value that a block reads: a tensor, or all slices of the input slot. padded: can it read a device's
- * samples as they are? */
+/* Read a value in a task: a tensor, or all slices of the input slot. padded: the task can read a
+ * device's padded samples. */
 static void touch_value(struct ss_lowerer *lo, struct ss_plan_task *t, enum ss_role_kind role,
                         ss_value x, int padded)
 {
@@ -27,7 +27,8 @@ int ss_lower_other_inputs(const struct ss_plan *plan, const struct ss_block *b, 
     return b->layer[SS_PLACE_ADD] == b->first_layer ? 0 : first->ninputs - 1;
 }
 
-/* What another block applies to its z, for one that does so in its place. */
+/* Access the parameters and statistics that another block applies to its z, for a block that
+ * applies them in its place. */
 static void touch_end(struct ss_lowerer *lo, struct ss_plan_task *t, int block,
                       enum ss_role_kind params, enum ss_role_kind saved)
 {
@@ -38,7 +39,7 @@ static void touch_end(struct ss_lowerer *lo, struct ss_plan_task *t, int block,
                           SS_READ);
 }
 
-/* x of a block, and what it reads beside it. */
+/* Access x of a block and its other inputs. */
 static void touch_input(struct ss_lowerer *lo, struct ss_plan_task *t, const struct ss_block *b)
 {
     const ss_value *others;
@@ -63,7 +64,7 @@ static void touch_labels(struct ss_lowerer *lo, struct ss_plan_task *t)
         ss_lower_touch(lo, t, SS_ROLE_LABELS, SS_SPACE_LABELS, s, SS_READ);
 }
 
-/* A tensor that one of the block's layers makes for backward, or -1. */
+/* Add a tensor that one of the block's layers saves for backward. Returns -1 if there is none. */
 static int add_layer_tensor(struct ss_lowerer *lo, const struct ss_block *b,
                             const struct ss_layer *l, const struct ss_layer_tensor *t)
 {
@@ -76,7 +77,7 @@ static int add_layer_tensor(struct ss_lowerer *lo, const struct ss_block *b,
     return ss_lower_add_tensor(lo, b->name, t->name, (struct ss_plan_tensor){.bytes = bytes});
 }
 
-/* The place whose layer makes the block's workspace, or -1. */
+/* Returns the place whose layer writes the block's workspace, or -1. */
 static int workspace_place(const struct ss_plan *plan, const struct ss_block *b)
 {
     for (int p = SS_PLACES - 1; p >= 0; p--) {
@@ -89,7 +90,7 @@ static int workspace_place(const struct ss_plan *plan, const struct ss_block *b)
     return -1;
 }
 
-/* Tensors that the forward task of a block makes beside y; -1: none. */
+/* Tensors that the forward task of a block writes in addition to y; -1: none. */
 struct block_tensors {
     int z, saved, workspace;
 };
@@ -117,7 +118,7 @@ static struct block_tensors add_block_tensors(struct ss_lowerer *lo, const struc
     return t;
 }
 
-/* In training. */
+/* Training only. */
 static void touch_key(struct ss_lowerer *lo, struct ss_plan_task *t, int i)
 {
     if (!lo->plan->options.device || !ss_plan_drops(lo->plan, i))
@@ -131,27 +132,28 @@ static void touch_residual(struct ss_lowerer *lo, struct ss_plan_task *t, const 
     touch_value(lo, t, SS_ROLE_RESIDUAL, b->residual, 0);
 }
 
-/* What the addition applies to its residual. */
+/* Access the data that the addition applies to its residual. */
 static void touch_shortcut(struct ss_lowerer *lo, struct ss_plan_task *t, const struct ss_block *b)
 {
     touch_end(lo, t, b->shortcut, SS_ROLE_SHORTCUT_PARAMS, SS_ROLE_SHORTCUT_SAVED);
 }
 
-/* The block that ends the graph. In training x becomes its own gradient. */
+/* Access the data of the block that ends the graph. In training x is overwritten with its
+ * gradient. */
 static void touch_loss(struct ss_lowerer *lo, struct ss_plan_task *t, const struct ss_block *b,
                        int training)
 {
     ss_lower_touch_tensor(lo, t, SS_ROLE_X, lo->value_tensor[b->x],
                           training ? SS_READ_WRITE : SS_READ);
     touch_labels(lo, t);
-    /* Those of several batches are added up. */
+    /* Metrics of several batches are accumulated. */
     ss_lower_touch(lo, t, SS_ROLE_METRICS, SS_SPACE_METRICS, 0,
                    training && lo->plan->options.accumulate == 1 ? SS_WRITE : SS_READ_WRITE);
     if (training && lo->plan->options.loss_scaling)
         ss_lower_touch(lo, t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ);
 }
 
-/* A task of block i. `prefix` names the part; priority: among the block's. */
+/* Add a task of block i. `prefix` names the part in the task's name. */
 static struct ss_plan_task *add_block_task(struct ss_lowerer *lo, enum ss_task_kind kind,
                                            enum ss_part part, const char *prefix, int i,
                                            int priority)
@@ -172,7 +174,7 @@ static int channels_of(const struct ss_plan *plan, const struct ss_block *b)
         ->c;
 }
 
-/* Room for a block's sums of statistics, `rows` for each channel. */
+/* Add the tensor of a block's sums for statistics, `rows` values per channel. */
 static int add_sums(struct ss_lowerer *lo, const struct ss_block *b, int rows)
 {
     const size_t count = (size_t)rows * (size_t)channels_of(lo->plan, b);
@@ -180,7 +182,7 @@ static int add_sums(struct ss_lowerer *lo, const struct ss_block *b, int rows)
                                (struct ss_plan_tensor){.bytes = count * sizeof(double)});
 }
 
-/* The first two rows of block i's sums, over all ranks. */
+/* Lower the all-reduce of the first two rows of block i's sums. */
 static void lower_sync(struct ss_lowerer *lo, const char *prefix, int i, int sums)
 {
     struct ss_plan_task *t =
@@ -192,7 +194,7 @@ static void lower_sync(struct ss_lowerer *lo, const char *prefix, int i, int sum
     ss_lower_touch(lo, t, SS_ROLE_TOKEN, SS_SPACE_SYNC, 0, SS_READ_WRITE);
 }
 
-/* z as a block with NORM reads it: the convolution's output, or x. */
+/* Access z as a block with NORM reads it: the convolution's output, or x. */
 static void touch_z(struct ss_lowerer *lo, struct ss_plan_task *t, const struct ss_block *b, int z,
                     enum ss_mode mode)
 {
@@ -202,7 +204,7 @@ static void touch_z(struct ss_lowerer *lo, struct ss_plan_task *t, const struct 
         touch_input(lo, t, b);
 }
 
-/* What a forward task makes of z. */
+/* Access the outputs that a forward task computes from z. */
 static void touch_outputs(struct ss_lowerer *lo, struct ss_plan_task *t, int i,
                           const struct block_tensors *made, int training)
 {
@@ -222,7 +224,7 @@ static void touch_outputs(struct ss_lowerer *lo, struct ss_plan_task *t, int i,
         ss_lower_touch_tensor(lo, t, SS_ROLE_Y, lo->value_tensor[b->y], SS_WRITE);
 }
 
-/* Without overlap forward waits until all gathers are over. */
+/* Without overlap forward waits until all gathers have ended. */
 static void touch_gathers(struct ss_lowerer *lo, struct ss_plan_task *t)
 {
     if (lo->plan->options.no_overlap && lo->plan->options.shards > 1)
@@ -235,7 +237,7 @@ static void touch_params(struct ss_lowerer *lo, struct ss_plan_task *t, const st
         ss_lower_touch(lo, t, SS_ROLE_PARAMS, SS_SPACE_PARAMS, b->bucket, SS_READ);
 }
 
-/* Forward with the sum over ranks of what z's statistics are made of. */
+/* Lower forward with the all-reduce of the sums for z's statistics. */
 static void lower_synced_forward(struct ss_lowerer *lo, int i, const struct block_tensors *made)
 {
     const struct ss_block *b = &lo->plan->block[i];
@@ -262,7 +264,7 @@ static void lower_synced_forward(struct ss_lowerer *lo, int i, const struct bloc
     touch_outputs(lo, t, i, made, 1);
 }
 
-/* What stands for y of block b: where that is not stored, what it is made of. */
+/* Add the tensor for y of block i; if y is not stored, the tensor that it is recomputed from. */
 static int add_y(struct ss_lowerer *lo, int i)
 {
     const struct ss_block *b = &lo->plan->block[i];
@@ -305,14 +307,14 @@ void ss_lower_forward(struct ss_lowerer *lo, int i, int training)
     touch_outputs(lo, t, i, &made, training);
 }
 
-/* Does the block apply NORM to its residual? */
+/* Returns whether the block applies NORM to its residual. */
 static int normalises_residual(const struct ss_plan *plan, const struct ss_block *b)
 {
     return b->shortcut >= 0 && plan->block[b->shortcut].last == SS_PLACE_NORM;
 }
 
-/* The gradients of what this block applied to its residual. Returns the gradient of the residual
- * itself: with NORM it takes the residual's place, else it is ds. */
+/* Access the gradients of the shortcut's parameters. Returns the gradient of the residual: with
+ * NORM it overwrites the residual, else it is ds. */
 static int lower_shortcut_backward(struct ss_lowerer *lo, struct ss_plan_task *t,
                                    const struct ss_block *b, int ds)
 {
@@ -325,9 +327,9 @@ static int lower_shortcut_backward(struct ss_lowerer *lo, struct ss_plan_task *t
     return lo->value_tensor[b->residual];
 }
 
-/* Priorities: the backward pass from its end, then weights that are put off, from the first block on.
- * With sums of statistics in it, a block's first part comes before the weights of the block behind it,
- * which are worked on during its sum. */
+/* Priorities: backward from its end, then deferred weight gradients, from the first block on.
+ * With synchronized statistics, a block's SUMS part precedes the weight gradient of the following
+ * block, which is computed during the all-reduce. */
 static int backward_priority(const struct ss_plan *plan, int i, enum ss_part part)
 {
     if (part == SS_PART_WEIGHTS && ss_plan_puts_off(plan, i))
@@ -338,8 +340,8 @@ static int backward_priority(const struct ss_plan *plan, int i, enum ss_part par
            (part == SS_PART_SUMS ? 3 : part == SS_PART_WHOLE || part == SS_PART_DATA);
 }
 
-/* The contributions to v's gradient so far, added up in place of the first one, which nobody else reads
- * any more. i: the block that has made the last of them. */
+/* Add the contributions to v's gradient so far into the first one, which has no other reader
+ * left. i: the block that made the last contribution. */
 static void lower_sum(struct ss_lowerer *lo, ss_value v, int i)
 {
     const struct ss_plan *plan = lo->plan;
@@ -381,17 +383,17 @@ static void touch_grads(struct ss_lowerer *lo, struct ss_plan_task *t, const str
         ss_lower_touch(lo, t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ_WRITE);
 }
 
-/* The contributions to dy and their sum; returns what the residual gets. */
+/* Access the contributions to dy and their sum. Returns the residual's gradient. */
 static int touch_dy(struct ss_lowerer *lo, struct ss_plan_task *t, const struct ss_block *b)
 {
     const int out = b->layer[SS_PLACE_OUT] >= 0, pool = b->layer[SS_PLACE_POOL] >= 0;
     t->ndy = lo->ngrad[b->y];
-    /* The sum of the contributions goes where the first one is; nobody else reads it. */
+    /* The sum of the contributions overwrites the first one, which has no other reader. */
     int writes_sum = (t->ndy > 1 || out) && !normalises_residual(lo->plan, b);
     for (int k = 0; k < t->ndy; k++)
         ss_lower_touch_tensor(lo, t, (enum ss_role_kind)(SS_ROLE_DY + k), lo->grad[b->y][k],
                               SS_READ);
-    /* Behind a pool the sum is smaller than what the residual gets, which has its own place. */
+    /* With a pool the sum is smaller than the residual's gradient, which has a separate tensor. */
     int ds = lo->grad[b->y][0];
     if (pool)
         ds = b->residual >= 0 ? ss_lower_add_activation(lo, b->name, "ds", b->residual) : -1;
@@ -402,7 +404,7 @@ static int touch_dy(struct ss_lowerer *lo, struct ss_plan_task *t, const struct 
     return ds;
 }
 
-/* What tells a second activation's slope, made in forward. */
+/* Access the saved output that determines the second activation's slope. */
 static void touch_out(struct ss_lowerer *lo, struct ss_plan_task *t, const struct ss_block *b)
 {
     if (b->layer[SS_PLACE_OUT] >= 0 && workspace_place(lo->plan, b) != SS_PLACE_OUT)
@@ -434,7 +436,7 @@ void ss_lower_deferred_weights(struct ss_lowerer *lo)
         ss_lower_weights(lo, i);
 }
 
-/* Up to this rank's sums. Returns what the residual gets. */
+/* Lower the part up to this rank's sums. Returns the residual's gradient. */
 static int lower_backward_sums(struct ss_lowerer *lo, int i, const int *made, int sums)
 {
     const struct ss_block *b = &lo->plan->block[i];
@@ -454,13 +456,13 @@ static int lower_backward_sums(struct ss_lowerer *lo, int i, const int *made, in
     return ds;
 }
 
-/* Does anybody want the gradient that block b makes of x, which it reads? */
+/* Returns whether the gradient with respect to input x of block b is needed. */
 static int wanted(const struct ss_lowerer *lo, const struct ss_block *b, ss_value x)
 {
     return ss_graph_value(lo->plan->graph, x)->graded && !b->cls->detaches;
 }
 
-/* Does the block read a part of another tensor, and add its gradient to what is there? */
+/* Returns whether the block reads a view and adds its gradient to the existing one. */
 static int adds_to_part(const struct ss_lowerer *lo, const struct ss_block *b)
 {
     return !b->cls->concatenates && lo->part[b->x].block >= 0 && wanted(lo, b, b->x);
@@ -473,8 +475,8 @@ static void touch_dx(struct ss_lowerer *lo, struct ss_plan_task *t, const struct
     ss_lower_touch_tensor(lo, t, SS_ROLE_DX, dx, SS_WRITE);
 }
 
-/* Backward with a sum over ranks in it. The weight's gradient is put off until the next block's sum
- * is under way, or until the bucket ends. */
+/* Lower backward with an all-reduce in it. The weight gradient is deferred until the next block's
+ * all-reduce has started, or until the bucket ends. */
 static int lower_synced_backward(struct ss_lowerer *lo, int i, int dx)
 {
     const struct ss_block *b = &lo->plan->block[i];
@@ -505,7 +507,8 @@ static int lower_synced_backward(struct ss_lowerer *lo, int i, int dx)
     return ds;
 }
 
-/* In one task, or all but the weight's gradient. Returns what the residual gets. */
+/* Lower backward as one task, or everything except the weight gradient. Returns the residual's
+ * gradient. */
 static int lower_whole_backward(struct ss_lowerer *lo, int i, int dx, const int *dothers)
 {
     const struct ss_block *b = &lo->plan->block[i];
@@ -542,8 +545,9 @@ static int lower_whole_backward(struct ss_lowerer *lo, int i, int dx, const int 
     return b->shortcut >= 0 ? lower_shortcut_backward(lo, t, b, ds) : ds;
 }
 
-/* A place for the gradient of input k of block b, value x; -1: nobody wants it, or it is a part of that of
- * y. Of a part it is where the gradient of the whole is, which is there before that of its parts. */
+/* Returns the tensor for the gradient of input k of block b, value x; -1: it is not needed, or it
+ * is a view of the gradient of y. If x is a view, it is the view's gradient, which exists already
+ * as that of the whole tensor is computed first. */
 static int add_dx(struct ss_lowerer *lo, const struct ss_block *b, int k, ss_value x)
 {
     if (b->in_place >> k & 1 || (!wanted(lo, b, x) && !b->cls->needs_dx))
@@ -551,8 +555,8 @@ static int add_dx(struct ss_lowerer *lo, const struct ss_block *b, int k, ss_val
     return adds_to_part(lo, b) ? lo->grad[x][0] : ss_lower_add_activation(lo, b->name, "dx", x);
 }
 
-/* What block i has made of the gradient of input k, value x; of one that lies in y, parts of the
- * contributions to that of y. */
+/* Add block i's contribution to the gradient of input k, value x. If x is a view of y, the
+ * contributions are views of those to the gradient of y. */
 static void contribute(struct ss_lowerer *lo, int i, int k, ss_value x, int dx)
 {
     const struct ss_block *b = &lo->plan->block[i];

@@ -1,15 +1,17 @@
-/* lower_collectives.c: what follows a full bucket (its sum, checks, its update), and the step's metrics. */
+/* lower_collectives.c: tasks that follow a completed bucket (all-reduce, checks, update), and the
+ * step's metrics. */
 #include "graph/lower_internal.h"
 
 #include <stdio.h>
 
-/* Priority among updates, and what is like them: first what the next forward needs first. */
+/* Priority among updates and similar tasks: highest for the bucket that the next forward needs
+ * first. */
 static int place_of(const struct ss_plan *plan, int k)
 {
     return plan->nbuckets - 1 - plan->bucket[k].need;
 }
 
-/* The bucket before which the next forward needs so many others. */
+/* Returns the bucket at position `need` in the order of the next forward. */
 static int needed(const struct ss_plan *plan, int need)
 {
     int k = 0;
@@ -39,8 +41,8 @@ static void lower_update(struct ss_lowerer *lo, int k)
         ss_lower_touch(lo, t, SS_ROLE_SQUARES, SS_SPACE_SQUARES, 0, SS_READ);
 }
 
-/* The norm is of the sum over ranks, so each rank makes the same one of the same numbers, bucket by
- * bucket in the order of the sums. With shards it makes that of its share. */
+/* The norm is of the reduced gradients, so each rank computes the same one from the same values,
+ * bucket by bucket in all-reduce order. With shards each rank computes that of its share. */
 static void lower_squares(struct ss_lowerer *lo, int k)
 {
     char name[SS_NAME_BYTES];
@@ -55,7 +57,7 @@ static void lower_squares(struct ss_lowerer *lo, int k)
                    k == lo->plan->sum_order[0] ? SS_WRITE : SS_READ_WRITE);
 }
 
-/* In the last micro-step; accumulate.c turns it round for the others. */
+/* Lowered for the last micro-batch; accumulate.c swaps the access modes for the others. */
 void ss_lower_add(struct ss_lowerer *lo, int k)
 {
     char name[SS_NAME_BYTES];
@@ -96,7 +98,7 @@ void ss_lower_bucket(struct ss_lowerer *lo, int k)
     ss_lower_touch(lo, t, SS_ROLE_SCALER, SS_SPACE_SCALER, 0, SS_READ_WRITE);
 }
 
-/* A sum over ranks of what is no bucket, in the order of all collectives. */
+/* Lower a collective on data other than a bucket, in the order of all collectives. */
 static void lower_small_sum(struct ss_lowerer *lo, enum ss_task_kind kind, const char *name,
                             int priority, enum ss_role_kind role, enum ss_space space)
 {
@@ -107,9 +109,9 @@ static void lower_small_sum(struct ss_lowerer *lo, enum ss_task_kind kind, const
     ss_lower_touch(lo, t, SS_ROLE_TOKEN, SS_SPACE_TOKEN, 0, SS_READ_WRITE);
 }
 
-/* Behind all sums, in the order in which the next forward needs the weights: collectives go one
- * after the other, and a gather in between, which waits for its update and that for backward, would
- * hold up the sums behind it. A block waits for its own bucket alone. */
+/* The gathers follow all reduce-scatters, in the order in which the next forward needs the
+ * weights. Collectives run one after the other; a gather in between, which waits for its update
+ * and that for backward, would delay those after it. A block waits for its own bucket only. */
 void ss_lower_gathers(struct ss_lowerer *lo)
 {
     const struct ss_plan *plan = lo->plan;
@@ -127,17 +129,18 @@ void ss_lower_gathers(struct ss_lowerer *lo)
     }
 }
 
-/* Whether the step counts, or how long it is, is known once all its gradients are: with loss scaling
- * and with clipping all updates come last, those that the next forward needs first in front. */
+/* With loss scaling or clipping, an update depends on the gradients of all buckets: they
+ * determine the gradient norm and whether the step is skipped. All updates therefore come last,
+ * those that the next forward needs first at the front. */
 void ss_lower_last_updates(struct ss_lowerer *lo)
 {
     const int priority = SS_PRIORITY_COMM - lo->plan->nbuckets;
-    /* Each rank has looked at its share of the sums only. */
+    /* Each rank has checked only its share of the sums. */
     if (lo->plan->options.shards > 1 && lo->plan->options.loss_scaling)
         lower_small_sum(lo, SS_TASK_REDUCE_FOUND, "all-reduce found", priority, SS_ROLE_SCALER,
                         SS_SPACE_SCALER);
-    /* On the CPU this is a small sum beside the others (comm.h), in one order with those of
-     * statistics: behind all of the step's backward, in front of all of its updates. */
+    /* On the CPU this is a small all-reduce in a separate channel (comm.h), ordered with those of
+     * statistics: after all of the step's backward, before all of its updates. */
     if (lo->plan->options.shards > 1 && lo->plan->options.clipping && lo->status == SS_OK)
         lower_small_sum(lo, SS_TASK_REDUCE_SQUARES, "all-reduce squares", priority, SS_ROLE_SQUARES,
                         SS_SPACE_SQUARES);
@@ -157,8 +160,8 @@ static void lower_reduce_metrics(struct ss_lowerer *lo, enum ss_role_kind role, 
                     space);
 }
 
-/* The step's metrics to all ranks' sum and the report. Summed where gradients are: one order of
- * collectives, and none of it waits for the host. */
+/* Lower the all-reduce and the report of the step's metrics. They are all-reduced where gradients
+ * are: there is one order of collectives, and none waits for the host. */
 void ss_lower_metrics(struct ss_lowerer *lo)
 {
     enum ss_space space = SS_SPACE_METRICS;
@@ -173,7 +176,7 @@ void ss_lower_metrics(struct ss_lowerer *lo)
             return;
         ss_lower_touch(lo, t, SS_ROLE_METRICS, SS_SPACE_METRICS, 0, SS_READ);
         ss_lower_touch(lo, t, SS_ROLE_FETCHED, SS_SPACE_FETCHED, 0, SS_WRITE);
-        /* Reads nothing there: the next upload waits until this step has come so far. */
+        /* Reads no data there: makes the next upload wait until this point of the step. */
         ss_lower_touch(lo, t, SS_ROLE_STAGED, SS_SPACE_STAGED, 0, SS_READ);
         space = SS_SPACE_FETCHED;
         role = SS_ROLE_FETCHED;

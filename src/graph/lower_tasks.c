@@ -1,4 +1,4 @@
-/* lower_tasks.c: tensors and tasks, and what tasks touch. */
+/* lower_tasks.c: adds tensors, tasks and their accesses. */
 #include "core/log.h"
 #include "graph/lower_internal.h"
 
@@ -27,8 +27,8 @@ int ss_lower_add_tensor(struct ss_lowerer *lo, const char *block, const char *wh
     return plan->ntensors++;
 }
 
-/* The channel block of a value's layout. Of a device's input: as those see it who do not read its padded
- * samples. */
+/* Returns the channel block of a value's layout. For a device's input: the layout without
+ * padding. */
 int ss_lower_layout_block(const struct ss_plan *plan, ss_value v)
 {
     const struct ss_value_info *info = ss_graph_value(plan->graph, v);
@@ -43,7 +43,7 @@ int ss_lower_layout_block(const struct ss_plan *plan, ss_value v)
     case SS_LAYOUT_KEPT:
         break;
     }
-    return ss_lower_layout_block(plan, l->input[0]); /* of as many channels */
+    return ss_lower_layout_block(plan, l->input[0]); /* same number of channels */
 }
 
 int ss_lower_add_activation(struct ss_lowerer *lo, const char *block, const char *what, ss_value v)
@@ -131,7 +131,7 @@ static void see(struct ss_plan_tensor *t, int at)
     t->last = at;
 }
 
-/* The same for a tensor. Until buffers are assigned, the index is the tensor's, made negative. */
+/* As ss_lower_touch, for a tensor. Until buffers are assigned, the index is -1 - tensor. */
 void ss_lower_touch_tensor(struct ss_lowerer *lo, struct ss_plan_task *t, enum ss_role_kind role,
                            int tensor, enum ss_mode mode)
 {
@@ -139,7 +139,7 @@ void ss_lower_touch_tensor(struct ss_lowerer *lo, struct ss_plan_task *t, enum s
         return;
     const int at = (int)(t - lo->list->task), of = lo->plan->tensor[tensor].of,
               whole = of < 0 ? tensor : of;
-    /* What lies beside a part, and is there already, stays. */
+    /* Preserve other views of the tensor that have been written before. */
     const int first = lo->plan->tensor[whole].first;
     if (mode == SS_WRITE && first >= 0 && first < at)
         mode = SS_READ_WRITE;

@@ -1,9 +1,9 @@
-/* Which tensors may share memory. The tasks of a list run in an order that respects data flow, so
- * two tensors whose spans of tasks [first, last] do not touch can use one buffer.
+/* Assigns tensors to shared buffers. The tasks of a list run in an order that respects data flow,
+ * so two tensors whose task ranges [first, last] do not overlap can use one buffer.
  *
- * First come, best fit: in order of first use, take the free buffer that wastes least; when all
- * free ones are too small, enlarge the largest. Sizes are only fixed at the end, so enlarging costs
- * nothing but the difference. */
+ * Best fit in order of first use: take the free buffer that wastes least; if all free ones are
+ * too small, enlarge the largest. Sizes are only fixed at the end, so enlarging costs only the
+ * difference. */
 #include "core/log.h"
 #include "graph/plan.h"
 
@@ -11,7 +11,7 @@
 
 struct buffer_state {
     size_t bytes;
-    int busy_until; /* last task of its present tensor, -1: free */
+    int busy_until; /* last task of its current tensor; -1: free */
 };
 
 static int choose(const struct buffer_state *b, int n, int first, size_t bytes)
@@ -25,7 +25,7 @@ static int choose(const struct buffer_state *b, int n, int first, size_t bytes)
         if (largest < 0 || b[i].bytes > b[largest].bytes)
             largest = i;
     }
-    /* A buffer more than 8 times too large is left for large tensors, small ones share others. */
+    /* Reserve a buffer more than 8 times too large for large tensors; small ones share others. */
     if (fit >= 0 && b[fit].bytes / 8 <= bytes)
         return fit;
     if (fit < 0)
@@ -67,7 +67,7 @@ static int eval_begin(const struct ss_plan *plan)
     return first;
 }
 
-/* Bytes before tensor t in its buffer (the index of kernels/shapes.h). */
+/* Offset of tensor t in its buffer, in bytes (the index of kernels/shapes.h). */
 static size_t begin_of(const struct ss_plan *plan, int t)
 {
     const struct ss_plan_tensor *part = &plan->tensor[t];
@@ -79,7 +79,7 @@ static size_t begin_of(const struct ss_plan *plan, int t)
            ss_dtype_bytes(plan->options.dtype);
 }
 
-/* What tasks touch are buffers from here on. */
+/* Replace tensors by buffers in the tasks' accesses. */
 static void point_tasks(struct ss_plan *plan, struct ss_task_list *list)
 {
     for (int i = 0; i < list->count; i++) {

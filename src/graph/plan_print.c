@@ -1,4 +1,4 @@
-/* The plan for people: `starstep plan`, as a table or as a DOT graph. */
+/* Prints the plan (`starstep plan`) as a table or as a DOT graph. */
 #include "core/log.h"
 #include "graph/plan.h"
 
@@ -49,7 +49,7 @@ static enum ss_status finish(FILE *out)
     return SS_OK;
 }
 
-/* "buf3 params0": the data of a task in the given mode; slices of one space are drawn together. */
+/* Print the data of a task in the given mode, as "buf3 params0". Slices of one space are merged. */
 static void print_accesses(const struct ss_plan_task *t, enum ss_mode mode, FILE *out)
 {
     const char *gap = "";
@@ -68,8 +68,8 @@ static void print_accesses(const struct ss_plan_task *t, enum ss_mode mode, FILE
     }
 }
 
-/* Micro-steps between the second and the last, which begins at the returned task, are the second again.
- */
+/* Skip the micro-batches between the second and the last, which repeat the second. Returns the
+ * first task of the next micro-batch to print. */
 static int skip_micros(const struct ss_task_list *list, int i, FILE *out)
 {
     const int last = list->task[list->count - 1].micro, from = list->task[i].micro;
@@ -77,8 +77,8 @@ static int skip_micros(const struct ss_task_list *list, int i, FILE *out)
     while (from == 2 && list->task[to].micro != last)
         to++;
     if (to > i)
-        fprintf(out, "%5d to %d: micro-step 3 and on to %d, each as the second\n", i, to - 1, last);
-    fprintf(out, "micro-step %d of %d\n", list->task[to].micro + 1, last + 1);
+        fprintf(out, "%5d to %d: micro-batches 3 to %d repeat the second\n", i, to - 1, last);
+    fprintf(out, "micro-batch %d of %d\n", list->task[to].micro + 1, last + 1);
     return to;
 }
 
@@ -108,19 +108,19 @@ static int count_kind(const struct ss_task_list *list, enum ss_task_kind kind)
     return n;
 }
 
-/* What synchronised BatchNorm adds. */
+/* Print the cost of synchronized BatchNorm. */
 static void print_sync(const struct ss_plan *plan, FILE *out)
 {
     size_t bytes = 0;
     for (int i = 0; i < plan->train.count; i++)
         bytes += (size_t)plan->train.task[i].sums * sizeof(double);
     if (plan->options.sync_stats > 1)
-        fprintf(out, "BatchNorm's statistics over %d ranks: %d sums a step, %.1f KB\n",
+        fprintf(out, "BatchNorm statistics over %d ranks: %d all-reduces per step, %.1f KB\n",
                 plan->options.sync_stats, count_kind(&plan->train, SS_TASK_SYNC),
                 (double)bytes / 1024);
 }
 
-/* What of the training step is not stored. */
+/* Print the activations of the training step that are not stored. */
 static void print_unstored(const struct ss_plan *plan, FILE *out)
 {
     size_t bytes = 0;
@@ -133,9 +133,10 @@ static void print_unstored(const struct ss_plan *plan, FILE *out)
         bytes += plan->tensor[t->tensor[t->tensor[SS_ROLE_Z] < 0 ? SS_ROLE_X : SS_ROLE_Z]].bytes;
     }
     if (n)
-        fprintf(out,
-                "not stored: %d activations, %.1f MB, which the convolutions that read them make\n",
-                n, (double)bytes / 1048576);
+        fprintf(
+            out,
+            "not stored: %d activations, %.1f MB, recomputed by the convolutions that read them\n",
+            n, (double)bytes / 1048576);
 }
 
 enum ss_status ss_plan_print_table(const struct ss_plan *plan, FILE *out)
@@ -154,7 +155,7 @@ enum ss_status ss_plan_print_table(const struct ss_plan *plan, FILE *out)
     fputc('\n', out);
     fprintf(out, "training step: ");
     if (o->accumulate > 1)
-        fprintf(out, "%d micro-steps, ", o->accumulate);
+        fprintf(out, "%d micro-batches, ", o->accumulate);
     fprintf(out, "%d tasks (", plan->train.count);
     const char *gap = "";
     for (int k = 0; k <= SS_TASK_REPORT; k++) {
@@ -175,7 +176,7 @@ enum ss_status ss_plan_print_table(const struct ss_plan *plan, FILE *out)
                 ss_graph_param(plan->graph, p[b->nparams - 1].graph_param)->name);
     }
     if (o->grad_dtype != SS_DTYPE_F32)
-        fprintf(out, "between ranks they travel in %s: %.3f MB a step instead of %.3f\n",
+        fprintf(out, "sent between ranks as %s: %.3f MB per step instead of %.3f\n",
                 ss_dtype_name(o->grad_dtype),
                 (double)(params * ss_dtype_bytes(o->grad_dtype)) / mib,
                 (double)(params * sizeof(float)) / mib);
@@ -185,7 +186,7 @@ enum ss_status ss_plan_print_table(const struct ss_plan *plan, FILE *out)
         fprintf(out, "%6d %10.3f ", i, (double)plan->buffer_bytes[i] / mib);
         for (int t = 0; t < plan->ntensors; t++)
             if (plan->tensor[t].buffer == i && plan->tensor[t].first >= 0)
-                fprintf(out, " %s%s(%d-%d)", plan->tensor[t].of < 0 ? "" : "part ",
+                fprintf(out, " %s%s(%d-%d)", plan->tensor[t].of < 0 ? "" : "view ",
                         plan->tensor[t].name, plan->tensor[t].first, plan->tensor[t].last);
         fputc('\n', out);
     }

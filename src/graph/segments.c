@@ -9,7 +9,7 @@ int ss_segments_take(enum ss_task_kind kind)
     return kind == SS_TASK_FORWARD || kind == SS_TASK_BACKWARD || kind == SS_TASK_SUM;
 }
 
-/* Is it on another lane of a GPU than forward and backward? */
+/* Returns whether the task is on another lane of a GPU than forward and backward. */
 static int is_elsewhere(const struct ss_plan *plan, const struct ss_plan_task *t)
 {
     const int behind_sums = t->kind == SS_TASK_CHECK || t->kind == SS_TASK_SQUARES ||
@@ -20,7 +20,7 @@ static int is_elsewhere(const struct ss_plan *plan, const struct ss_plan_task *t
            t->kind == SS_TASK_REPORT;
 }
 
-/* The mode in which t touches what a names; 0: not at all. */
+/* Returns the mode in which t accesses the data that `a` names; 0: no access. */
 static int mode_of(const struct ss_plan_task *t, const struct ss_access *a)
 {
     for (int i = 0; i < t->naccess; i++)
@@ -29,9 +29,9 @@ static int mode_of(const struct ss_plan_task *t, const struct ss_access *a)
     return 0;
 }
 
-/* Must task i wait, for what a names, for something of another lane that no task of its own has waited
- * for? Back beyond the list's begin: the step before. Its metrics have been fetched: the upload of this
- * step's input waited for that. */
+/* Returns whether task i must wait, for the data that `a` names, for a task of another lane that
+ * no preceding task of this lane has waited for. Wraps around to the previous step. Its metrics
+ * have been fetched: the upload of this step's input has waited for that. */
 static int waits(const struct ss_plan *plan, int i, const struct ss_access *a)
 {
     const int n = plan->train.count;
@@ -46,8 +46,8 @@ static int waits(const struct ss_plan *plan, int i, const struct ss_access *a)
     return 0;
 }
 
-/* Is the next in the step to touch what a names, and not only to read it as task i does, somebody else
- * than forward and backward? Of one rank's updates, which come behind all backward, nobody waits. */
+/* Returns whether the next task that conflicts with task i's access `a` is outside of segments.
+ * Updates on one rank follow all of backward, and no task waits for them. */
 static int hands_over(const struct ss_plan *plan, int i, const struct ss_access *a)
 {
     for (int k = i + 1; k < plan->train.count; k++) {

@@ -1,27 +1,29 @@
-/* tensor_views.c: concatenation in place. A value that is concatenated, and all whose tasks can work on a part
- * of a tensor, is made in the concatenation's output from the start. What a concatenation makes may
- * itself be a part of a longer one: of a chain all lies in the last one's output.
+/* tensor_views.c: in-place concatenation. An input of a concatenation is written directly into
+ * its output if all tasks that access it support views of a tensor. The output of a concatenation
+ * may itself be a view of a longer one: all outputs of a chain are views of the last one's
+ * output.
  *
- * So with the gradients. Those who read the whole contribute to its gradient, and what they leave there is
- * the gradient of the parts. Another reader of a part runs backward after the concatenation would, as it
- * runs forward before it, and adds its share where that is. Several contributions are added up before, so
- * that all numbers are those that copying would have made.
+ * The same holds for gradients. The readers of the whole contribute to its gradient, and views of
+ * that are the gradients of the inputs. Another reader of a view runs before the concatenation in
+ * forward and therefore after it in backward, and adds its contribution to the view. If there are
+ * several contributions they are summed first, so that all values are identical to those with
+ * copies.
  *
  * Outputs of bare convolutions and of pools are copied, and all of them in NHWC on CPUs. StarPU
- * also orders tasks that access different views of one buffer, which costs nothing, as they run on
- * one worker. The gradient of the whole lives until its last view has been used, which may take
- * more memory than copies (GoogLeNet). */
+ * also orders tasks that access different views of one buffer, which costs nothing, as they run
+ * on one worker. The gradient of the whole lives until its last view has been used, which may
+ * take more memory than copies (GoogLeNet). */
 #include "core/log.h"
 #include "graph/lower_internal.h"
 
-/* Parts begin and end at multiples of so many channels: blocks, on a device 16 bytes; 0: no kernel works on
- * parts in this layout. */
+/* Returns the alignment of views in channels: a block; on a device 16 bytes; 0: no kernel
+ * supports views in this layout. */
 static int unit_of(const struct ss_plan_options *o)
 {
     return o->copy_parts ? 0 : o->device ? 16 / (int)ss_dtype_bytes(o->dtype) : o->channel_block;
 }
 
-/* Does it lie in memory as maps do? */
+/* Returns whether v has the layout of feature maps. */
 static int lies_as_maps(const struct ss_plan *plan, ss_value v)
 {
     return ss_lower_layout_block(plan, v) == (plan->options.channel_block
@@ -29,8 +31,9 @@ static int lies_as_maps(const struct ss_plan *plan, ss_value v)
                                                   : ss_graph_value(plan->graph, v)->c);
 }
 
-/* Can anything lie in block b's y? Behind the last one a block of channels may have padding. */
-static int has_room(const struct ss_plan *plan, const struct ss_block *b)
+/* Returns whether inputs can be views of block b's y. A channel block may be padded only after
+ * the last input. */
+static int has_space(const struct ss_plan *plan, const struct ss_block *b)
 {
     const struct ss_layer *l = ss_graph_layer(plan->graph, b->first_layer);
     const int unit = unit_of(&plan->options);
@@ -71,7 +74,8 @@ static int count_inputs(const struct ss_graph *g, const struct ss_block *b, ss_v
     return n;
 }
 
-/* Can v be made in block `whole`'s y? Its other readers come first, and do with a part. */
+/* Returns whether v can be a view of block `whole`'s y. Its other readers run before that block
+ * and must support views. */
 static int fits(const struct ss_lowerer *lo, ss_value v, int whole)
 {
     const struct ss_plan *plan = lo->plan;
@@ -96,8 +100,8 @@ static int is_graded(const struct ss_plan *plan, ss_value v)
     return v >= 0 && ss_graph_value(plan->graph, v)->graded;
 }
 
-/* v's other readers add their gradients to what concatenation b's has brought, which must be there. Where v
- * needs none, nobody works in place in one. */
+/* v's other readers add their gradients to that of the concatenation b, which must exist. If v
+ * needs no gradient, no reader may compute one in place. */
 static int graded_alike(const struct ss_plan *plan, const struct ss_block *b, ss_value v)
 {
     if (is_graded(plan, v))
@@ -117,7 +121,7 @@ void ss_lower_place_views(struct ss_lowerer *lo)
     for (int i = 0; i < plan->nblocks; i++) {
         struct ss_block *b = &plan->block[i];
         const struct ss_layer *l = ss_graph_layer(plan->graph, b->first_layer);
-        for (int k = 0, at = 0; has_room(plan, b) && k < l->ninputs; k++) {
+        for (int k = 0, at = 0; has_space(plan, b) && k < l->ninputs; k++) {
             if (fits(lo, l->input[k], i) && graded_alike(plan, b, l->input[k])) {
                 lo->part[l->input[k]] = (struct ss_lower_view){i, at};
                 b->in_place |= 1u << k;
@@ -132,7 +136,7 @@ int ss_lower_add_output(struct ss_lowerer *lo, int i)
     const struct ss_block *b = &lo->plan->block[i];
     const struct ss_lower_view *part = &lo->part[b->y];
     int *tensor = &lo->value_tensor[b->y];
-    if (*tensor >= 0) /* with its first part */
+    if (*tensor >= 0) /* added with its first view */
         return *tensor;
     *tensor = part->block < 0 ? ss_lower_add_activation(lo, b->name, "y", b->y)
                               : ss_lower_add_view(lo, b->name, "y", b->y,

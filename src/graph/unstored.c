@@ -1,14 +1,15 @@
-/* unstored.c: activations that are not stored. Where the one reader of a block's y is a convolution that can make it
- * while it reads, forward leaves z (or x, where no convolution begins the block) and its statistics, and the reader's
- * forward and weight's gradient make y piece by piece. The block's own backward needs no y.
+/* unstored.c: activations that are not stored. If the only reader of a block's y is a convolution
+ * that can recompute it while reading, forward stores z (or uses x, if no convolution begins the
+ * block) and its statistics. The reader's forward and weight gradient recompute y tile by tile.
+ * The block's own backward needs no y.
  *
- * An activation is stored where BatchNorm's statistics are over ranks, where the block ends in an
- * addition, where the reader is a 1x1 or strided convolution or works in NHWC, and where the
- * reader's weight gradient is deferred. The plan option makes_x = NULL stores all; results are
+ * An activation is stored if BatchNorm's statistics are synchronized over ranks, the block ends
+ * in an addition, the reader is a 1x1 or strided convolution or works in NHWC, or the reader's
+ * weight gradient is deferred. The plan option makes_x = NULL stores all activations; results are
  * bit-identical. */
 #include "graph/lower_internal.h"
 
-/* z becomes its own gradient in the block's backward: all that reads it must come before. */
+/* z is overwritten with its gradient in the block's backward: all readers of z must precede it. */
 static int can_make(const struct ss_lowerer *lo, int i, int reader)
 {
     const struct ss_plan *plan = lo->plan;

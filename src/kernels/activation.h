@@ -1,8 +1,9 @@
-/* The activation functions' values and slopes, one expression each for all devices; C and CUDA C++.
+/* Values and slopes of the activation functions, one implementation for all devices; C and CUDA
+ * C++.
  *
- * On the CPU they are inlined into vector loops, once per family: selections instead of branches, and
- * no calls. Functions of a family differ in numbers. Comparisons are written so that NaN passes
- * through. */
+ * On the CPU they are inlined into vector loops, once per family: selections instead of branches,
+ * and no calls. Functions of a family differ in constants. Comparisons are written so that NaN
+ * passes through. */
 #ifndef SS_KERNELS_ACTIVATION_H
 #define SS_KERNELS_ACTIVATION_H
 
@@ -12,7 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* a b + c. On GPUs explicitly fused: kernels must agree to the bit. */
+/* a b + c. Explicitly fused on GPUs, where kernels must be bit-identical. */
 #ifdef __CUDACC__
 #    define SS_ACT_EXPRESSION __host__ __device__ static __forceinline__
 #    define SS_FMA(a, b, c) fmaf(a, b, c)
@@ -31,17 +32,18 @@
 #define SS_ACT_ENUMERATOR(name, ...) SS_FAMILY_##name,
 enum ss_act_family { SS_ACT_FAMILIES(SS_ACT_ENUMERATOR, ) SS_FAMILY_COUNT };
 
-/* A function as kernels know it: f, or with `product` u f. */
+/* Constants of a function f; with `product` the function is u f. */
 struct ss_act_terms {
     enum ss_act_family family;
     int product;
     int odd;                           /* LOGISTIC: tanh */
-    float low, high, alpha, beta;      /* CLIP: f = alpha u + beta, cut off at low and high */
-    float from, to;                    /* ... whose slope is alpha between these, else 0 */
+    float low, high, alpha, beta;      /* CLIP: f = alpha u + beta, clamped to [low, high] */
+    float from, to;                    /* CLIP: the slope is alpha between these, else 0 */
 };
 
-/* leak: LEAKY_RELU's slope below 0. The ends have PyTorch's slopes. Sources: PyTorch's documentation
- * of each; hardswish: Howard et al. 2019, eq. for h-swish; silu: Elfwing et al. 2018. */
+/* leak: LEAKY_RELU's slope below 0. Slopes at the interval ends are PyTorch's. Sources: PyTorch's
+ * documentation of each function; hardswish: Howard et al. 2019, eq. for h-swish; silu: Elfwing
+ * et al. 2018. */
 static inline struct ss_act_terms ss_act_terms_of(enum ss_activation act, float leak)
 {
     struct ss_act_terms t = {SS_FAMILY_NONE, 0, 0, 0, 1, 1.0f / 6, 0.5f, -3, 3};
@@ -87,9 +89,10 @@ static inline struct ss_act_terms ss_act_terms_of(enum ss_activation act, float 
     return t;
 }
 
-/* e^x of x <= 0, below -87 as there: 2^k in the bits of a float, times a polynomial of the rest, at
- * most log(2)/2 (fitted here, to 1e-8). The large number rounds to an integer, whose low bits then
- * are k and the exponent's bias. *less: e^x - 1, with no loss where x is small. */
+/* Computes e^x for x <= 0, clamped at -87: 2^k in the bits of a float, times a polynomial of the
+ * remainder, which is at most log(2)/2 (fitted here, to 1e-8). Adding the large number rounds to
+ * an integer, whose low bits are then k plus the exponent's bias. *less: e^x - 1, without
+ * cancellation for small x. */
 SS_ACT_EXPRESSION float ss_act_exp_less(float x, float *less)
 {
     const float shift = 12582912 + 127;
@@ -111,9 +114,9 @@ SS_ACT_EXPRESSION float ss_act_exp(float x)
     return ss_act_exp_less(x, &less);
 }
 
-/* GELU (Hendrycks and Gimpel, "Gaussian error linear units", 2016) is u F(u), F the distribution
- * function of normal numbers; PyTorch's GELU(approximate="none"). Returns F; *slope: its
- * derivative. F(-|u|) is e^(-u^2/2) times a polynomial in t (fitted here, to 5e-9). */
+/* GELU (Hendrycks and Gimpel, "Gaussian error linear units", 2016) is u F(u), where F is the
+ * standard normal distribution function; PyTorch's GELU(approximate="none"). Returns F; *slope:
+ * its derivative. F(-|u|) is e^(-u^2/2) times a polynomial in t (fitted here, to 5e-9). */
 SS_ACT_EXPRESSION float ss_gelu_factor(float u, float *slope)
 {
     const float e = ss_act_exp(-0.5f * u * u), t = 1 / SS_FMA(0.275f, u < 0 ? -u : u, 1.0f);
@@ -125,8 +128,8 @@ SS_ACT_EXPRESSION float ss_gelu_factor(float u, float *slope)
     return u < 0 ? w * p : SS_FMA(-w, p, 1.0f);
 }
 
-/* approximate="tanh": u (1 + tanh(s / 2)) / 2 = u / (1 + e^-s), s = sqrt(8 / pi) (u + 0.044715
- * u^3). As above. */
+/* As ss_gelu_factor, for approximate="tanh": u (1 + tanh(s / 2)) / 2 = u / (1 + e^-s), s = sqrt(8
+ * / pi) (u + 0.044715 u^3). */
 SS_ACT_EXPRESSION float ss_gelu_tanh_factor(float u, float *slope)
 {
     const float s = u * SS_FMA(0.0713548163f * u, u, 1.59576912f);
@@ -135,7 +138,7 @@ SS_ACT_EXPRESSION float ss_gelu_tanh_factor(float u, float *slope)
     return s < 0 ? e * d : d;
 }
 
-/* 1 / (1 + e^-u), or odd: tanh u = (1 - e^-2u) / (1 + e^-2u), of |u|. */
+/* Computes 1 / (1 + e^-u), or, if odd, tanh u = (1 - e^-2u) / (1 + e^-2u), from |u|. */
 SS_ACT_EXPRESSION float ss_act_logistic(const struct ss_act_terms *t, float u, float *slope)
 {
     const float s = t->alpha * u;
@@ -146,7 +149,7 @@ SS_ACT_EXPRESSION float ss_act_logistic(const struct ss_act_terms *t, float u, f
     return (s < 0 ? below : above) * d;
 }
 
-/* alpha u + beta, cut off. */
+/* Computes alpha u + beta, clamped. */
 SS_ACT_EXPRESSION float ss_act_clip(const struct ss_act_terms *t, float u, float *slope)
 {
     const float f = SS_FMA(t->alpha, u, t->beta);
@@ -156,7 +159,7 @@ SS_ACT_EXPRESSION float ss_act_clip(const struct ss_act_terms *t, float u, float
     return cut > t->high ? t->high : cut;
 }
 
-/* The function's value; family is t's, a constant where that is better. */
+/* Returns the function's value. family is t's, passed separately so that it can be a constant. */
 SS_ACT_EXPRESSION float ss_act_value(enum ss_act_family family, const struct ss_act_terms *t,
                                      float u)
 {
@@ -183,7 +186,7 @@ SS_ACT_EXPRESSION float ss_act_value(enum ss_act_family family, const struct ss_
     return u;
 }
 
-/* Its derivative. */
+/* Returns the function's derivative. */
 SS_ACT_EXPRESSION float ss_act_slope(enum ss_act_family family, const struct ss_act_terms *t,
                                      float u)
 {

@@ -1,4 +1,4 @@
-/* For functions that kernels of every device share. */
+/* Qualifiers of functions shared by the kernels of all devices. */
 #ifndef SS_KERNELS_ANY_DEVICE_H
 #define SS_KERNELS_ANY_DEVICE_H
 

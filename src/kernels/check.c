@@ -1,4 +1,4 @@
-/* check.c: what operations on several tensors ask of their shapes, whatever the device. */
+/* check.c: shape checks of operations on several tensors, for every device. */
 #include "core/log.h"
 #include "kernels/shapes.h"
 
@@ -19,8 +19,8 @@ static enum ss_status check_part(const struct ss_act *y, const struct ss_gather_
     if (p->count < 1 || p->from < 0 || p->to < 0 || p->from > x->c - p->count ||
         p->to > y->c - p->count || p->groups < 1 || p->x.c % p->groups)
         return ss_fail(SS_ERR_SHAPE,
-                       "channels: %d from %d of %d on, to %d of %d on, in %d groups: no such "
-                       "channels",
+                       "channels: invalid range: %d channels from %d of %d, to %d of %d, in %d "
+                       "groups",
                        p->count, p->from, x->c, p->to, y->c, p->groups);
     return SS_OK;
 }
@@ -29,7 +29,7 @@ enum ss_status ss_gather_check(const struct ss_gather *op, int n)
 {
     if (op->nparts < 1 || op->nparts > SS_GATHER_PARTS || n < 1 ||
         (op->nparts > 1 ? n != op->nparts : n > SS_NORM_MAX_DY))
-        return ss_fail(SS_ERR_INVALID, "channels of %d parts and %d tensors; 1 to %d are possible",
+        return ss_fail(SS_ERR_INVALID, "channels of %d parts and %d tensors; 1 to %d are supported",
                        op->nparts, n, SS_GATHER_PARTS);
     if (op->groups < 0 || (op->groups > 1 && op->y.c % op->groups))
         return ss_fail(SS_ERR_SHAPE, "channels: %d are not %d groups", op->y.c, op->groups);
@@ -60,8 +60,8 @@ enum ss_status ss_attention_check(const struct ss_attention_shape *s)
         s->y.h != s->x.h || s->y.w != s->x.w)
         return ss_fail(
             SS_ERR_SHAPE,
-            "attention: (%d,%d,%d,%d) -> (%d,%d,%d,%d) with %d heads; channels are three "
-            "times those of the output, which heads divide",
+            "attention: (%d,%d,%d,%d) -> (%d,%d,%d,%d) with %d heads; the input must have three "
+            "times the output's channels, which must be a multiple of the heads",
             s->x.n, s->x.c, s->x.h, s->x.w, s->y.n, s->y.c, s->y.h, s->y.w, s->heads);
     return SS_OK;
 }

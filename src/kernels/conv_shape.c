@@ -1,12 +1,12 @@
-/* conv_shape.c: what every device asks of a convolution's shape. */
+/* conv_shape.c: checks of a convolution's shape, for every device. */
 #include "core/log.h"
 #include "kernels/shapes.h"
 
 #include <stdio.h>
 
-const char *ss_conv_text(const struct ss_conv_shape *s, char *text, size_t room)
+const char *ss_conv_text(const struct ss_conv_shape *s, char *text, size_t capacity)
 {
-    snprintf(text, room,
+    snprintf(text, capacity,
              "(%d,%d,%d,%d) to %d channels, kernel %dx%d, stride %d,%d, padding %d,%d, dilation "
              "%d,%d, %d group%s",
              s->x.n, s->x.c, s->x.h, s->x.w, s->y.c, s->kernel[0], s->kernel[1], s->stride[0],
@@ -15,15 +15,15 @@ const char *ss_conv_text(const struct ss_conv_shape *s, char *text, size_t room)
     return text;
 }
 
-/* Output extent; 0: the window makes no sense, or does not fit. */
+/* Returns the output extent; 0: the window is invalid or does not fit. */
 static int extent(const struct ss_conv_shape *s, int axis)
 {
     const int64_t size = axis ? s->x.w : s->x.h, kernel = s->kernel[axis], stride = s->stride[axis],
                   padding = s->padding[axis], dilation = s->dilation[axis];
     if (kernel < 1 || stride < 1 || padding < 0 || dilation < 1)
         return 0;
-    const int64_t room = size + 2 * padding - dilation * (kernel - 1) - 1;
-    return room < 0 ? 0 : (int)(room / stride + 1);
+    const int64_t capacity = size + 2 * padding - dilation * (kernel - 1) - 1;
+    return capacity < 0 ? 0 : (int)(capacity / stride + 1);
 }
 
 enum ss_status ss_conv_check(const struct ss_conv_shape *s)
@@ -40,7 +40,7 @@ enum ss_status ss_conv_check(const struct ss_conv_shape *s)
                        text);
     if (s->y.n != s->x.n || s->y.h != p || s->y.w != q)
         return ss_fail(SS_ERR_SHAPE,
-                       "convolution %s: the output is said to be (%d,%d,%d,%d), but would be "
+                       "convolution %s: the output shape is (%d,%d,%d,%d), but must be "
                        "(%d,%d,%d,%d)",
                        text, s->y.n, s->y.c, s->y.h, s->y.w, s->x.n, s->y.c, p, q);
     return SS_OK;

@@ -1,5 +1,5 @@
-/* Division by a number that is known before: on GPUs a multiplication and a shift instead of dozens of
- * instructions. */
+/* Division by a number known in advance: on GPUs a multiplication and a shift instead of dozens
+ * of instructions. */
 #ifndef SS_KERNELS_DIVIDE_H
 #define SS_KERNELS_DIVIDE_H
 
@@ -7,8 +7,8 @@
 
 #include <stdint.h>
 
-/* n / d for n < 2^31: n * ceil(2^(31+s) / d) / 2^(31+s) with 2^s >= d errs by less than n / 2^31 * d /
- * 2^s / d < 1/d, too little to reach the next integer. */
+/* n / d for n < 2^31: n * ceil(2^(31+s) / d) / 2^(31+s) with 2^s >= d has an error of less than n
+ * / 2^31 * d / 2^s / d < 1/d, too small to reach the next integer. */
 struct ss_divider {
     uint32_t multiplier, shift;
 };

@@ -1,6 +1,6 @@
-/* Dropout's decisions, the same on every device and processor: a function of a key and of the
- * element's index ((n H + h) W + w) C + c, wherever it lies in memory; in stochastic depth, where
- * elements share one, of n, or of 0. */
+/* Dropout's decisions, bit-identical on every device: a function of a key and of the element's
+ * logical index ((n H + h) W + w) C + c, independent of the memory layout; in stochastic depth,
+ * where elements share a decision, of n, or of 0. */
 #ifndef SS_KERNELS_DROPOUT_H
 #define SS_KERNELS_DROPOUT_H
 
@@ -11,16 +11,17 @@
 /* Dropout as a function of the element's index, so that backward needs no stored mask. */
 struct ss_dropout_draw {
     int on;
-    uint32_t threshold; /* p * 2^32: dropped when the hash is below */
+    uint32_t threshold; /* p * 2^32: dropped if the hash is less */
     uint32_t key[2];
     float scale; /* 1 / (1 - p) */
-    int shared;  /* i / by is an element's draw, else i */
+    int shared;  /* 1: an element's draw is i / by; 0: i */
     struct ss_divider by;
 };
 
-/* 32 random bits for an element. Shifts and multipliers of lowbias32 (Wellons, "Prospecting for
- * hash functions", 2018), which passes avalanche tests with a bias of 0.17 / 1000; the key enters
- * at two places, so that two keys do not give permutations of one mask. */
+/* Returns 32 random bits for an element. Shifts and multipliers of lowbias32 (Wellons,
+ * "Prospecting for hash functions", 2018), which passes avalanche tests with a bias of 0.17 /
+ * 1000. The key enters at two places, so that different keys do not give permutations of the same
+ * mask. */
 SS_ANY_DEVICE static inline uint32_t ss_dropout_hash(uint32_t i, uint32_t key0, uint32_t key1)
 {
     uint32_t x = i ^ key0;
@@ -33,7 +34,7 @@ SS_ANY_DEVICE static inline uint32_t ss_dropout_hash(uint32_t i, uint32_t key0, 
     return x;
 }
 
-/* p in [0, 1); key: 64 random bits, other ones per (seed, step, block, rank). */
+/* p in [0, 1); key: 64 random bits, different per (seed, step, block, rank). */
 static inline struct ss_dropout_draw ss_dropout_make(float p, uint64_t key)
 {
     struct ss_dropout_draw d;
@@ -46,14 +47,14 @@ static inline struct ss_dropout_draw ss_dropout_make(float p, uint64_t key)
     d.by = ss_divider_make(1);
     return d;
 }
-/* So many elements in turn share one decision. */
+/* Makes this many consecutive elements share one decision. */
 static inline void ss_dropout_share(struct ss_dropout_draw *d, uint32_t elements)
 {
     d->shared = 1;
     d->by = ss_divider_make(elements);
 }
 
-/* Is element i kept? As the kernels decide it, for tests. */
+/* Returns whether element i is retained, with the kernels' formula; for tests. */
 static inline int ss_dropout_keep(uint64_t key, uint32_t i, float p)
 {
     const struct ss_dropout_draw d = ss_dropout_make(p, key);

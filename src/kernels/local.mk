@@ -6,9 +6,9 @@ libstarstep_la_SOURCES += \
 	src/kernels/cost_model/cost_model.c src/kernels/cost_model/cost_model.h src/kernels/cost_model/internal.h \
 	src/kernels/cost_model/table.c src/kernels/cost_model/products.c src/kernels/cost_model/passes.c
 
-# Vector loops. Where a comparison of floats may trap, the compiler makes branches of their selections and
-# no vectors; here alone it may fuse products and sums. Where GCC moves loads to the front before it has given out
-# registers, as it does on aarch64, the sums of a product do not fit any more (SIMD_CFLAGS).
+# Vectorized loops. With trapping floating-point comparisons the compiler would use branches instead of vector selects.
+# Only these files may use fused multiply-add. SIMD_CFLAGS stops GCC from moving loads forward before register
+# allocation, as it does on aarch64, because the accumulators of a matrix product then no longer fit in registers.
 noinst_LTLIBRARIES += libsimd.la
 libsimd_la_SOURCES = src/kernels/cpu/simd.c src/kernels/cpu/simd_plain.c src/kernels/cpu/simd_avx2.c \
 	src/kernels/cpu/simd_avx512.c src/kernels/cpu/simd_amx.c src/kernels/cpu/simd.h src/kernels/cpu/simd_loops.h src/kernels/cpu/simd_wire.h \
@@ -19,7 +19,7 @@ libsimd_la_SOURCES = src/kernels/cpu/simd.c src/kernels/cpu/simd_plain.c src/ker
 libsimd_la_CFLAGS = $(COMMON_CFLAGS) -fno-trapping-math $(SIMD_CFLAGS)
 libstarstep_la_LIBADD += libsimd.la
 
-# CPUs. Over oneDNN, where that is there, are convolutions that are neither Winograd's nor depthwise.
+# CPU kernels. If available, oneDNN computes convolutions that are neither Winograd nor depthwise.
 libstarstep_la_SOURCES += \
 	src/kernels/cpu/table.c src/kernels/cpu/cpu.c src/kernels/cpu/speed.c src/kernels/cpu/product.c src/kernels/cpu/product.h \
 	src/kernels/cpu/conv.c src/kernels/cpu/conv_dnnl.h src/kernels/cpu/columns.c src/kernels/cpu/columns.h \
@@ -40,7 +40,7 @@ CUDA_SOURCES += \
 	src/kernels/cuda/elementwise.cu src/kernels/cuda/pool.cu \
 	src/kernels/cuda/loss.cu src/kernels/cuda/scaler.cu src/kernels/cuda/update.cu \
 	src/kernels/cuda/wire.cu
-# Of an update's kernels each gives the same bits, whichever sums and products the compiler would fuse in it.
+# No fused multiply-add in the update kernels, so that all of them are bit-identical.
 src/kernels/cuda/update.lo src/kernels/cuda/update.o: CUDA_FLAGS += $(CUDA_ROUND_PRODUCTS)
 if HAVE_CUDA
 libstarstep_la_SOURCES += $(CUDA_SOURCES) \

@@ -1,5 +1,5 @@
-/* An optimizer's update of a bucket. A rule is written once, here, for all devices: what the
- * elements of a step have in common, in double precision, and what happens to each of them. */
+/* An optimizer's update of a bucket. Each rule is implemented once, here, for all devices: the
+ * terms common to all elements of a step, in double precision, and the update of one element. */
 #ifndef SS_KERNELS_UPDATE_H
 #define SS_KERNELS_UPDATE_H
 
@@ -11,22 +11,22 @@
 #include <stdint.h>
 
 enum ss_rule {
-    SS_RULE_SGD,          /* no state; hyper: as the next one, and not read the first */
-    SS_RULE_SGD_MOMENTUM, /* state: v of below; hyper: momentum, weight decay */
+    SS_RULE_SGD,          /* no state; hyper: as the next one, the first unused */
+    SS_RULE_SGD_MOMENTUM, /* state: v below; hyper: momentum, weight decay */
     SS_RULE_SGD_NESTEROV, /* likewise */
     SS_RULE_SGD_DAMPENED, /* likewise, and dampening */
     SS_RULE_LARS,         /* likewise, and trust */
-    SS_RULE_ADAM,         /* states: m, v of below; hyper: beta1, beta2, eps, weight decay */
+    SS_RULE_ADAM,         /* states: m, v below; hyper: beta1, beta2, eps, weight decay */
     SS_RULE_ADAMW,        /* likewise */
     SS_RULE_LAMB,         /* likewise */
 };
 enum {
     SS_UPDATE_STATES = 2,
     SS_UPDATE_HYPER = 4,
-    SS_UPDATE_CHUNK = 4096 /* elements; a multiple of every vector's */
+    SS_UPDATE_CHUNK = 4096 /* elements; a multiple of every vector length */
 };
 
-/* Run a call with RULE, a constant, being the rule: so that loops are made once for each. */
+/* Runs a call with RULE as a constant, so that loops are specialized for each rule. */
 #define SS_RULE_CASE(rule, ...)                                                                    \
 case rule: {                                                                                       \
     const enum ss_rule RULE = rule;                                                                \
@@ -52,59 +52,59 @@ SS_ANY_DEVICE static inline int ss_rule_states(enum ss_rule rule)
     return rule == SS_RULE_SGD ? 0 : rule < SS_RULE_ADAM ? 1 : 2;
 }
 
-/* Does a step depend on the norms of each parameter and its gradient? */
+/* Returns whether a step depends on the norms of each parameter and its gradient. */
 SS_ANY_DEVICE static inline int ss_rule_has_norms(enum ss_rule rule)
 {
     return rule == SS_RULE_LARS || rule == SS_RULE_LAMB;
 }
 
-/* Neighbouring elements of a bucket that are updated in one way: parameters with their padding; of a
- * rule with norms one parameter. Spans cover the bucket, and are cut into chunks. */
+/* Consecutive elements of a bucket with the same factors: parameters with their padding; for a
+ * rule with norms a single parameter. Spans cover the bucket, and are divided into chunks. */
 struct ss_span {
     size_t begin, count;    /* on a GPU multiples of 16 */
     double lr, decay;       /* factors of the learning rate and of the weight decay */
-    uint32_t chunk, chunks; /* its first one, and how many */
-    int adapt;              /* 0: norms do not matter here */
+    uint32_t chunk, chunks; /* the first one, and their number */
+    int adapt;              /* 0: norms are not used */
 };
 struct ss_chunk {
     size_t begin;
     uint32_t count, span; /* count: at most SS_UPDATE_CHUNK */
 };
-/* Of a bucket, in the device's memory. */
+/* The spans of a bucket, in the device's memory. */
 struct ss_spans {
     uint32_t nspans, nchunks;
     const struct ss_span *span;
     const struct ss_chunk *chunk;
 };
 
-/* The same bits on a CPU and on a GPU, but of a rule with norms, which are sums. */
+/* Results are bit-identical on CPU and GPU, except for rules with norms, which are sums. */
 struct ss_update {
     enum ss_rule rule;
     size_t count;                   /* elements of the bucket, a multiple of 16 */
-    float *w;                       /* master weights, in place */
-    float *state[SS_UPDATE_STATES]; /* those of the rule, in place; zero before the first step */
-    const float *g;                 /* gradients, summed over ranks */
+    float *w;                       /* master weights, updated in place */
+    float *state[SS_UPDATE_STATES]; /* of the rule, updated in place; initially zero */
+    const float *g;                 /* gradients, reduced (summed) over ranks */
     float scale;                    /* of the gradients: 1 / world size */
     double lr, hyper[SS_UPDATE_HYPER];
     uint64_t step; /* from 1 */
-    /* Mixed precision: the weights in the device's dtype, written (NULL with fp32); and the loss
-     * scaling's state (NULL: none). Gradients are divided by its scale; with scaler->found nothing is
-     * changed. */
+    /* Mixed precision: the weights in the device's dtype, written (NULL with fp32); and the state
+     * of loss scaling (NULL: none). Gradients are divided by its scale; if scaler->found, nothing
+     * is updated. */
     void *copy;
     const struct ss_scaler *scaler;
-    /* nchunks 0: all factors are 1. Of a rule with norms there are chunks, and update_reserve was
-     * called with as many. */
+    /* nchunks 0: all factors are 1. Rules with norms require chunks, and update_reserve called
+     * with as many. */
     struct ss_spans spans;
     /* Clipping: sum of the squares of all buckets' g, and the largest norm; NULL: none. */
     const double *squares;
     double clip;
-    /* Average of the weights, in place, and what it keeps in a step; NULL: none. */
+    /* EMA of the weights, updated in place, and its decay per step; NULL: none. */
     float *ema;
     double ema_decay;
 };
 
-/* What gradients are multiplied with, as torch.nn.utils.clip_grad_norm_ does:
- * min(1, clip / (norm + 1e-6)), of the 2-norm of all gradients. */
+/* Returns the factor of the gradients, including clipping as torch.nn.utils.clip_grad_norm_:
+ * min(1, clip / (norm + 1e-6)), with the 2-norm of all gradients. */
 SS_ANY_DEVICE static inline float ss_update_scale(const struct ss_update *u)
 {
     float scale = u->scale;
@@ -117,22 +117,22 @@ SS_ANY_DEVICE static inline float ss_update_scale(const struct ss_update *u)
     return scale;
 }
 
-/* What all elements of a step have in common. */
+/* Terms common to all elements of a step. */
 struct ss_rule_terms {
     float lr, keep, decay;
     float take;                    /* Adam, AdamW, SGD with dampening */
     float keep2, take2, eps, root; /* Adam, AdamW, LAMB */
     float unbias;                  /* LAMB */
-    float average;                 /* of the weights: what the new ones have of it */
+    float average;                 /* weight of the new weights in the EMA */
 };
 
-/* The step's number without those that loss scaling left out. */
+/* Returns the step's number, not counting steps skipped by loss scaling. */
 SS_ANY_DEVICE static inline uint64_t ss_update_made(const struct ss_update *u)
 {
     return u->step - (u->scaler ? (uint64_t)u->scaler->skipped : 0);
 }
 
-/* base to the power n, by multiplications alone: the same on every device. */
+/* Returns base to the power n by multiplications only: bit-identical on every device. */
 SS_ANY_DEVICE static inline double ss_power(double base, uint64_t n)
 {
     double power = 1;
@@ -142,8 +142,9 @@ SS_ANY_DEVICE static inline double ss_power(double base, uint64_t n)
     return power;
 }
 
-/* span NULL: all factors are 1. step: of this update, from 1. Steps that loss scaling left out do not count, as torch.amp never
- * calls the optimizer for them. */
+/* Computes the terms of a step. span NULL: all factors are 1. step: the number of this update,
+ * from 1. Steps skipped by loss scaling do not count, because torch.amp does not call the
+ * optimizer for them. */
 SS_ANY_DEVICE static inline struct ss_rule_terms
 ss_rule_begin(const struct ss_update *u, const struct ss_span *span, uint64_t step)
 {
@@ -168,30 +169,31 @@ ss_rule_begin(const struct ss_update *u, const struct ss_span *span, uint64_t st
     return t;
 }
 
-/* A weight's new value from its old one, its gradient and its states, which change.
+/* Returns a weight's new value from its old one, its gradient and its states, and updates the
+ * states.
  *
  * SGD, as PyTorch's:
  *   d = g + weight_decay * w      v = momentum * v + d      w = w - lr * v
- * v starts as zero, which makes the first step PyTorch's (v = d). With dampening v is
+ * v starts as zero, so the first step equals PyTorch's (v = d). With dampening, v is
  *   v = momentum * v + (1 - dampening) * d      but in the first step v = d
- * and with Nesterov's momentum w = w - lr * (d + momentum * v).
+ * and with Nesterov's momentum, w = w - lr * (d + momentum * v).
  *
- * Adam, as PyTorch's (no amsgrad; Kingma and Ba 2015, algorithm 1): as AdamW with d for g and
- * weight_decay 0.
+ * Adam, as PyTorch's (no amsgrad; Kingma and Ba 2015, algorithm 1): as AdamW with d instead of g
+ * and weight_decay 0.
  *
  * AdamW, as PyTorch's (no amsgrad; Loshchilov and Hutter 2019, algorithm 2), in step t:
  *   w = w - lr * weight_decay * w
  *   m = beta1 * m + (1 - beta1) * g      v = beta2 * v + (1 - beta2) * g * g
  *   w = w - lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps)
  *
- * LARS, as MLPerf's reference of ResNet has it (You, Gitman and Ginsburg 2017): SGD's d, and
+ * LARS, as MLPerf's ResNet reference (You, Gitman and Ginsburg 2017): SGD's d, and
  *   v = momentum * v + lr * ratio * d      w = w - v
  *
  * LAMB (You et al. 2020, algorithm 2): AdamW's m and v, and
  *   u = m / (1 - beta1^t) / (sqrt(v) / sqrt(1 - beta2^t) + eps) + weight_decay * w
  *   w = w - lr * ratio * u
  *
- * t->lr has the ratio already (ss_rule_ratio). */
+ * t->lr already includes the ratio (ss_rule_ratio). */
 SS_ANY_DEVICE static inline float ss_rule_element(enum ss_rule rule, const struct ss_rule_terms *t,
                                                   float w, float g, float *state)
 {
@@ -228,8 +230,8 @@ SS_ANY_DEVICE static inline float ss_rule_element(enum ss_rule rule, const struc
     return w;
 }
 
-/* Of a rule with norms: the element of what the parameter's norm is compared with: LARS's gradient,
- * LAMB's u. */
+/* For a rule with norms: returns the element of the vector whose norm is compared with the
+ * parameter's: LARS: the gradient, LAMB: u. */
 SS_ANY_DEVICE static inline float ss_rule_direction(enum ss_rule rule,
                                                     const struct ss_rule_terms *t, float w, float g,
                                                     const float *state)
@@ -240,9 +242,9 @@ SS_ANY_DEVICE static inline float ss_rule_direction(enum ss_rule rule,
     return t->unbias * m / (sqrtf(v) / t->root + t->eps) + t->decay * w;
 }
 
-/* The ratio of a span, from the sums of squares of its parameter and of its direction:
+/* Returns the ratio of a span, from the sums of squares of its parameter and of its direction:
  *   LARS: trust * |w| / (|g| + weight_decay * |w|)      LAMB: |w| / |u|
- * 1 where one of the norms is 0. */
+ * 1 if one of the norms is 0. */
 SS_ANY_DEVICE static inline float ss_rule_ratio(const struct ss_update *u,
                                                 const struct ss_span *span, double w2, double d2)
 {
@@ -254,7 +256,7 @@ SS_ANY_DEVICE static inline float ss_rule_ratio(const struct ss_update *u,
     return (float)(u->hyper[2] * w / (d + u->hyper[1] * span->decay * w));
 }
 
-/* torch.lerp(ema, w, weight). */
+/* As torch.lerp(ema, w, weight). */
 SS_ANY_DEVICE static inline float ss_average(float ema, float w, float weight)
 {
     return weight < 0.5f ? ema + weight * (w - ema) : w - (w - ema) * (1 - weight);

@@ -5,7 +5,7 @@
     .operation = "act", .places = (at), .behind = SS_AT(DROP), .reads_x = 1, .needs_dx = 1,        \
     .reads_parts = SS_AT(ACT), .writes_parts = SS_AT(ACT), .act = (kind)
 
-/* A bit an element: norm_act_forward in kernels/list.h. */
+/* See norm_act_forward in kernels/list.h for the mask format. */
 static size_t mask_bytes(const struct ss_layer *l, const struct ss_value_info *y, int n,
                          size_t elements, size_t each)
 {
@@ -14,7 +14,7 @@ static size_t mask_bytes(const struct ss_layer *l, const struct ss_value_info *y
     return (size_t)y->c * each % 16 ? elements : elements * each / 16;
 }
 
-/* Its gradient follows from the sign of y, so that it may stand behind an addition. */
+/* The gradient follows from the sign of y, so ReLU may also follow an addition. */
 const struct ss_layer_class ss_relu_class = {
     .name = "relu",
     ACTIVATION(SS_ACT_RELU, SS_AT(ACT) | SS_AT(OUT)),

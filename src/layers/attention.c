@@ -1,9 +1,9 @@
-/* Scaled dot-product attention over the places of a map. */
+/* Scaled dot-product attention over the positions of a feature map. */
 #include "layers/list.h"
 
 #include <math.h>
 
-/* The log of each query's sum of exponentials, (N,heads,S). */
+/* Log-sum-exp of each query, (N,heads,S). */
 static size_t saved_bytes(const struct ss_layer *l, const struct ss_value_info *y, int n,
                           size_t elements, size_t each)
 {

@@ -1,7 +1,7 @@
-/* Batch normalisation. */
+/* Batch normalization. */
 #include "layers/list.h"
 
-/* Mean and 1 / deviation of the batch, (2,C). */
+/* Batch mean and 1 / standard deviation, (2,C). */
 static size_t saved_bytes(const struct ss_layer *l, const struct ss_value_info *y, int n,
                           size_t elements, size_t each)
 {

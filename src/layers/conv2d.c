@@ -1,5 +1,5 @@
-/* Convolution, and what it takes in: [norm] [activation] [dropout] [add [activation]], on devices
- * [max pool]. */
+/* Convolution, fused with [norm] [activation] [dropout] [add [activation]] and, on devices, [max
+ * pool]. */
 #include "layers/list.h"
 
 #include <math.h>

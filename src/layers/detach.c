@@ -1,4 +1,4 @@
-/* The identity, through which no gradient goes back: PyTorch's detach(). */
+/* Identity that blocks the gradient: PyTorch's detach(). */
 #include "layers/list.h"
 
 const struct ss_layer_class ss_detach_class = {

@@ -1,4 +1,4 @@
-/* Dropout, of elements or as stochastic depth. */
+/* Dropout per element, and stochastic depth. */
 #include "layers/list.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ static const struct ss_layer_field shared_fields[] = {
     {0},
 };
 
-/* The gradient follows from the draws: it needs no x. */
+/* The gradient follows from the random draws; x is not needed. */
 #define DROPS                                                                                      \
     .drops = 1, .operation = "act", .places = SS_AT(DROP), .behind = SS_AT(ADD) | SS_AT(OUT),      \
     .needs_dx = 1

@@ -1,5 +1,5 @@
-/* Other ways in which a value lies in memory: flatten, whose output the loss may read, and repack, which
- * the graph puts where an operation wants values that lie alike. */
+/* Layers that change the memory layout: flatten, whose output the loss may read, and repack,
+ * which the graph inserts where an operation needs inputs of the same layout. */
 #include "layers/list.h"
 
 static ss_value flat(struct ss_graph *g, struct ss_layer *l)

@@ -1,9 +1,9 @@
-/* Group normalisation, and an activation behind it. */
+/* Group normalization, fused with a following activation. */
 #include "layers/list.h"
 
 #include <math.h>
 
-/* Mean and 1 / deviation of each group of each image, (2,N,groups). */
+/* Mean and 1 / standard deviation of each group of each image, (2,N,groups). */
 static size_t saved_bytes(const struct ss_layer *l, const struct ss_value_info *y, int n,
                           size_t elements, size_t each)
 {

@@ -1,4 +1,4 @@
-/* The images: the layer that every graph begins with. */
+/* Input images: the first layer of every graph. */
 #include "layers/class.h"
 
 static const struct ss_layer_class input_class = {

@@ -1,7 +1,7 @@
-/* Layer normalisation over the channels at each place. */
+/* Layer normalization over the channels at each position. */
 #include "layers/list.h"
 
-/* Mean and 1 / deviation of each place of each image, (2,N,H,W). */
+/* Mean and 1 / standard deviation at each position of each image, (2,N,H,W). */
 static size_t saved_bytes(const struct ss_layer *l, const struct ss_value_info *y, int n,
                           size_t elements, size_t each)
 {

@@ -1,5 +1,5 @@
-/* A fully connected layer over the channels at each place of the maps: a 1x1 convolution, which takes
- * in what a convolution does. */
+/* Fully connected layer over the channels at each position: a 1x1 convolution, fused like
+ * conv2d. */
 #include "layers/list.h"
 
 #include <math.h>

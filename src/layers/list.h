@@ -1,4 +1,4 @@
-/* The kinds of layer that models are made of; a line each. */
+/* List of layer kinds for models, one per line. */
 #ifndef SS_LAYERS_LIST_H
 #define SS_LAYERS_LIST_H
 
@@ -44,7 +44,7 @@
 SS_LAYER_CLASSES(SS_LAYER_CLASS)
 #undef SS_LAYER_CLASS
 
-/* All of them, NULL behind the last one. */
+/* All classes, NULL-terminated. */
 extern const struct ss_layer_class *const ss_layer_classes[];
 
 #endif

@@ -1,5 +1,5 @@
-# A kind of layer is a file here, its operation in codelets/ and its kernels in src/kernels/; where it
-# shares none of them with other kinds, all stand here together.
+# Each kind of layer has a file in this folder, an operation in codelets/ and kernels in src/kernels/.
+# Kinds that share none of these with others are listed together.
 libstarstep_la_SOURCES += \
 	src/layers/layers.h src/layers/class.h src/layers/list.h src/layers/list.c src/layers/shared.c \
 	src/layers/input.c src/layers/conv2d.c src/layers/linear_map.c src/layers/batchnorm2d.c src/layers/activation.c \
@@ -15,7 +15,7 @@ libstarstep_la_SOURCES += \
 libstarstep_la_SOURCES += src/kernels/cpu/layernorm.c src/kernels/cpu/tokens.c src/kernels/cpu/attention.c
 CUDA_SOURCES += src/kernels/cuda/layernorm.cu src/kernels/cuda/tokens.cu src/kernels/cuda/softmax.cu
 
-# Channels of other values, and products
+# Layers that copy channels, and elementwise products
 libstarstep_la_SOURCES += \
 	src/layers/concat.c src/layers/slice.c src/layers/shuffle.c src/layers/flatten.c src/layers/detach.c codelets/gather.c \
 	src/layers/mul.c codelets/mul.c src/kernels/check.c

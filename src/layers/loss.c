@@ -1,4 +1,4 @@
-/* The loss: the layer that every graph ends with. */
+/* The loss: the last layer of every graph. */
 #include "layers/class.h"
 
 static const struct ss_layer_class loss_class = {

@@ -1,4 +1,4 @@
-/* Products: of two values, and of a value with a parameter for each channel. */
+/* Products of two values, and of a value with a parameter per channel. */
 #include "layers/list.h"
 
 static ss_value build_mul(struct ss_graph *g, struct ss_layer *l)

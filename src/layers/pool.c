@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdint.h>
 
-/* Kernels fuse windows that neither overlap nor leave the map. */
+/* Kernels can fuse windows that neither overlap nor leave the feature map. */
 static int joins(const struct ss_layer *l)
 {
     return l->kernel[0] == l->kernel[1] && l->kernel[0] == l->stride[0] &&
@@ -12,7 +12,7 @@ static int joins(const struct ss_layer *l)
            l->kernel[0] <= 16 && !l->ceil_mode;
 }
 
-/* One an output: a byte while the window has at most 256 places. */
+/* One index per output: one byte if the window has at most 256 positions, otherwise four. */
 static size_t argmax_bytes(const struct ss_layer *l, const struct ss_value_info *y, int n,
                            size_t elements, size_t each)
 {
@@ -22,13 +22,14 @@ static size_t argmax_bytes(const struct ss_layer *l, const struct ss_value_info 
     return elements * (l->kernel[0] * l->kernel[1] <= 256 ? 1 : 4);
 }
 
-/* Windows of an axis of n values; 0: none fits. PyTorch's pooling_output_shape. */
+/* Number of windows along an axis of n values; 0: the window does not fit. PyTorch's
+ * pooling_output_shape. */
 static int windows(const struct ss_layer *l, int axis, int n)
 {
     const int64_t stride = l->stride[axis], pad = l->padding[axis],
-                  room = n + 2 * pad - l->kernel[axis] + (l->ceil_mode ? stride - 1 : 0);
-    const int fits = l->kernel[axis] > 0 && stride > 0 && pad >= 0 && room >= 0;
-    const int64_t count = fits ? room / stride + 1 : 0;
+                  capacity = n + 2 * pad - l->kernel[axis] + (l->ceil_mode ? stride - 1 : 0);
+    const int fits = l->kernel[axis] > 0 && stride > 0 && pad >= 0 && capacity >= 0;
+    const int64_t count = fits ? capacity / stride + 1 : 0;
     return (int)(count && (count - 1) * stride >= n + pad ? count - 1 : count);
 }
 
@@ -42,7 +43,7 @@ static ss_value slide(struct ss_graph *g, struct ss_layer *l)
                                  "layer %d (%s): padding %d is more than half the kernel, %d",
                                  ss_graph_index(g, l), l->cls->name, l->padding[a], l->kernel[a]);
     if (!h || !w)
-        return ss_layer_slide(g, l, v->c); /* which says what does not fit */
+        return ss_layer_slide(g, l, v->c); /* reports the error */
     return ss_graph_add_value(g, l, v->c, h, w);
 }
 

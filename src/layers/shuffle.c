@@ -1,4 +1,5 @@
-/* Channel shuffle: view(groups, C / groups), transposed. Zhang, Zhou, Lin, Sun 2017, section 3.1. */
+/* Channel shuffle: view(groups, C / groups), transposed. Zhang, Zhou, Lin, Sun 2017, section
+ * 3.1. */
 #include "layers/list.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* Some channels of a value. */
+/* Channel slice of a value. */
 #include "layers/list.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* A map's places as a sequence, with a class token and positions; and one place of a sequence. */
+/* Token sequence of a feature map, with class token and position embedding; selection of one
+ * token. */
 #include "layers/list.h"
 
 #include <math.h>
@@ -41,8 +42,10 @@ static ss_value build_token(struct ss_graph *g, struct ss_layer *l)
 {
     const struct ss_value_info *x = ss_graph_value(g, l->input[0]);
     if (l->index < 0 || l->index >= x->h * x->w)
-        return ss_graph_fail(g, SS_ERR_SHAPE, "layer %d takes place %d of (%d,%d,%d), which has %d",
-                             ss_graph_index(g, l), l->index, x->c, x->h, x->w, x->h * x->w);
+        return ss_graph_fail(
+            g, SS_ERR_SHAPE,
+            "layer %d (token): index %d is out of range; (%d,%d,%d) has %d positions",
+            ss_graph_index(g, l), l->index, x->c, x->h, x->w, x->h * x->w);
     return ss_graph_add_value(g, l, x->c, 1, 1);
 }
 

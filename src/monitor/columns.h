@@ -1,4 +1,4 @@
-/* The monitor's CSV files: their names and columns. */
+/* Names and columns of the monitor's CSV files. */
 #ifndef SS_MONITOR_COLUMNS_H
 #define SS_MONITOR_COLUMNS_H
 
@@ -9,7 +9,7 @@
     "timestamp, index, name, utilization.gpu [%], utilization.memory [%], memory.total [MiB], "    \
     "memory.used [MiB], power.draw [W]"
 
-/* psrecord's four columns, then ours. */
+/* psrecord's four columns, followed by additional ones. */
 #define SS_CPU_FILE "cpu_memory_log"
 #define SS_CPU_HEADER                                                                              \
     "elapsed [s], cpu [%], memory.rss [MiB], memory.virtual [MiB], memory.pss [MiB], processes, "  \

@@ -1,4 +1,4 @@
-/* draw.c: a monitor's curves, one panel per quantity. */
+/* draw.c: plots a monitor's curves, one panel per quantity. */
 #include "core/log.h"
 #include "monitor/monitor_report.h"
 #include "report/plot.h"
@@ -22,7 +22,7 @@ static const struct {
 };
 enum { PANELS = sizeof panels / sizeof *panels };
 
-/* What the image is made of: times are in units of the axis, since the first sample. */
+/* Storage behind a plot. Times are in units of the axis, since the first sample. */
 struct drawing {
     double begin, unit;
     const char *unit_name;
@@ -54,7 +54,7 @@ static void choose_unit(const struct ss_monitor_data *data, struct drawing *d)
     d->unit_name = length > 7200 ? "hours" : length > 300 ? "minutes" : "seconds";
 }
 
-/* "node1 GPU 0": the file's name without what all have. */
+/* Label of a series, "node1 GPU 0": the file's name without the common prefix. */
 static void make_label(const struct ss_samples *s, char label[128])
 {
     const char *host = strchr(s->file, '-');
@@ -94,7 +94,7 @@ static int has_values(const struct ss_samples *s, enum ss_sample_column column)
     return 0;
 }
 
-/* The curves of a panel; how many there are. */
+/* Add the curves of a panel; returns their number. */
 static int add_curves(const struct ss_monitor_data *data, struct drawing *d, int p)
 {
     int n = 0;

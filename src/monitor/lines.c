@@ -13,7 +13,7 @@ enum { PIECE = 4096 };
 
 struct ss_lines {
     int fd;
-    off_t end; /* of the last whole line */
+    off_t end; /* offset of the end of the last complete line */
     char path[];
 };
 
@@ -22,7 +22,7 @@ static enum ss_status fail_io(const struct ss_lines *l, const char *what)
     return ss_fail(SS_ERR_IO, "%s: cannot %s: %s", l->path, what, strerror(errno));
 }
 
-/* Where the last whole line ends. */
+/* Find the end of the last complete line. */
 static enum ss_status find_end(struct ss_lines *l, off_t size)
 {
     char piece[PIECE];
@@ -60,7 +60,7 @@ static enum ss_status check_header(struct ss_lines *l, const char *header)
 static enum ss_status begin(struct ss_lines *l, const char *header)
 {
     struct stat st;
-    /* File systems without locks (some network ones) go without. */
+    /* On file systems without locks (some network ones), no lock is used. */
     if (flock(l->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return ss_fail(SS_ERR_IO,
                        "%s: another monitor writes it; one per node is enough, or name another "
@@ -70,7 +70,7 @@ static enum ss_status begin(struct ss_lines *l, const char *header)
         return fail_io(l, "read");
     SS_TRY(find_end(l, st.st_size));
     if (l->end < st.st_size && ftruncate(l->fd, l->end) != 0)
-        return fail_io(l, "cut off half a line");
+        return fail_io(l, "remove an incomplete line");
     if (l->end)
         return check_header(l, header);
     char line[PIECE];
@@ -82,11 +82,11 @@ static enum ss_status begin(struct ss_lines *l, const char *header)
 
 enum ss_status ss_lines_open(const char *path, const char *header, struct ss_lines **out)
 {
-    size_t room = strlen(path) + 1;
-    struct ss_lines *l = malloc(sizeof *l + room);
+    size_t capacity = strlen(path) + 1;
+    struct ss_lines *l = malloc(sizeof *l + capacity);
     if (!l)
-        return ss_fail_memory("a file being written", sizeof *l + room);
-    memcpy(l->path, path, room);
+        return ss_fail_memory("a file being written", sizeof *l + capacity);
+    memcpy(l->path, path, capacity);
     l->end = 0;
     l->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     enum ss_status status = l->fd < 0 ? fail_io(l, "write") : begin(l, header);
@@ -108,7 +108,7 @@ enum ss_status ss_lines_write(struct ss_lines *l, const char *text, size_t bytes
         if (n <= 0) {
             enum ss_status status = fail_io(l, "write");
             if (done && ftruncate(l->fd, l->end) != 0)
-                ss_warn("%s: its last line is not whole", l->path);
+                ss_warn("%s: its last line is incomplete", l->path);
             return status;
         }
         done += (size_t)n;

@@ -20,9 +20,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PATH_ROOM = 4096, LINE_ROOM = 512 };
+enum { PATH_CAPACITY = 4096, LINE_CAPACITY = 512 };
 
-/* Once the process itself has ended, what it left behind is looked at this often (s). */
+/* Polling interval (s) for descendants after the root process has ended. */
 static const double TREE_CHECK = 0.2;
 
 struct monitor {
@@ -30,13 +30,13 @@ struct monitor {
     struct ss_nvml *nvml; /* NULL: no GPU */
     struct ss_processes *processes;
     struct ss_lines *gpu_file, *cpu_file;
-    char *text;        /* of one sample of all GPUs, LINE_ROOM each */
+    char *text;        /* one sample of all GPUs, LINE_CAPACITY bytes each */
     char *warned;      /* per GPU */
-    int signals, root; /* file descriptors; root: of the process, -1: it has ended */
+    int signals, root; /* file descriptors; root: pidfd of the process, -1: it has ended */
     double start;
 };
 
-/* As nvidia-smi writes it: local time in ms. */
+/* Format the time as nvidia-smi does: local time in ms. */
 static void format_time(char out[32])
 {
     struct timespec now;
@@ -53,9 +53,9 @@ __attribute__((format(printf, 3, 4))) static size_t add(char *line, size_t used,
 {
     va_list args;
     va_start(args, fmt);
-    int n = vsnprintf(line + used, LINE_ROOM - used, fmt, args);
+    int n = vsnprintf(line + used, LINE_CAPACITY - used, fmt, args);
     va_end(args);
-    return n < 0 || (size_t)n >= LINE_ROOM - used ? used : used + (size_t)n;
+    return n < 0 || (size_t)n >= LINE_CAPACITY - used ? used : used + (size_t)n;
 }
 
 static size_t add_value(char *line, size_t used, const char *fmt, double value)
@@ -65,16 +65,16 @@ static size_t add_value(char *line, size_t used, const char *fmt, double value)
     return add(line, used, ", %s", isnan(value) ? "[N/A]" : text);
 }
 
-/* The driver's texts, so that they make one field. */
-static void clean(char *out, size_t room, const char *text)
+/* Copy the driver's text without characters that would split the field. */
+static void clean(char *out, size_t capacity, const char *text)
 {
-    snprintf(out, room, "%s", text);
+    snprintf(out, capacity, "%s", text);
     for (char *c = out; *c; c++)
         if (*c == ',' || *c == '\n' || *c == ']')
             *c = ' ';
 }
 
-/* One GPU's line; returns its length. */
+/* Format one GPU's line; returns its length. */
 static size_t gpu_line(char *line, const char *when, int index, const struct ss_gpu_sample *s)
 {
     const double values[] = {s->busy, s->memory_busy, s->memory_total, s->memory_used, s->power};
@@ -107,7 +107,7 @@ static enum ss_status sample_gpus(struct monitor *m, const char *when)
 static enum ss_status sample_cpus(struct monitor *m, const char *when)
 {
     struct ss_process_sample s;
-    char line[LINE_ROOM];
+    char line[LINE_CAPACITY];
     double host, load, elapsed = ss_seconds() - m->start;
     SS_TRY(ss_processes_sample(m->processes, &s));
     ss_process_host(&host, &load);
@@ -123,7 +123,7 @@ static enum ss_status sample_cpus(struct monitor *m, const char *when)
     return ss_lines_write(m->cpu_file, line, n);
 }
 
-/* *end: the tree has ended, so there was nothing to write. */
+/* Write one sample. *end: the process tree has ended and nothing was written. */
 static enum ss_status sample(struct monitor *m, int *end)
 {
     char when[32];
@@ -136,12 +136,12 @@ static enum ss_status sample(struct monitor *m, int *end)
     return sample_cpus(m, when);
 }
 
-/* Until `deadline` (ss_seconds), or until there is a reason to end: then *end is 1. */
+/* Wait until `deadline` (ss_seconds), or until sampling must end: then *end is 1. */
 static enum ss_status wait_for(struct monitor *m, double deadline, int *end)
 {
     *end = 0;
     for (;;) {
-        /* poll leaves negative descriptors out */
+        /* poll ignores negative descriptors */
         struct pollfd fds[] = {{.fd = m->signals, .events = POLLIN},
                                {.fd = m->root, .events = POLLIN}};
         double left = deadline - ss_seconds();
@@ -173,7 +173,7 @@ static enum ss_status loop(struct monitor *m)
 {
     enum ss_status status = SS_OK;
     int end = 0;
-    /* Sample k is due at start + k * interval, however long samples take. */
+    /* Sample k is due at start + k * interval, regardless of how long samples take. */
     for (double k = 0; status == SS_OK && !end;) {
         status = sample(m, &end);
         double late = (ss_seconds() - m->start) / m->options->interval;
@@ -192,7 +192,7 @@ static enum ss_status catch_signals(struct monitor *m)
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGHUP);
     sigprocmask(SIG_BLOCK, &set, NULL);
-    /* Batch systems send these to all processes of a job step; they are for the ranks. */
+    /* Batch systems send these to all processes of a job step; they are meant for the ranks. */
     signal(SIGUSR1, SIG_IGN);
     signal(SIGUSR2, SIG_IGN);
     m->signals = signalfd(-1, &set, SFD_CLOEXEC);
@@ -201,12 +201,12 @@ static enum ss_status catch_signals(struct monitor *m)
     return SS_OK;
 }
 
-/* DIR/KIND-HOST.csv */
+/* Open DIR/KIND-HOST.csv. */
 static enum ss_status open_file(const struct monitor *m, const char *kind, const char *header,
                                 struct ss_lines **out)
 {
-    char host[256] = "", name[300], path[PATH_ROOM];
-    const char *node = getenv("SLURMD_NODENAME"); /* several nodes of Slurm may be one host */
+    char host[256] = "", name[300], path[PATH_CAPACITY];
+    const char *node = getenv("SLURMD_NODENAME"); /* several Slurm nodes may run on one host */
     if (node && *node)
         snprintf(host, sizeof host, "%s", node);
     else if (gethostname(host, sizeof host - 1) != 0 || !*host)
@@ -222,14 +222,14 @@ static enum ss_status open_gpus(struct monitor *m)
     char why[256];
     m->nvml = ss_nvml_open(why, sizeof why);
     if (!m->nvml) {
-        ss_note("monitor: no GPU to look at (%s): only " SS_CPU_FILE " is written", why);
+        ss_note("monitor: no GPU (%s): only " SS_CPU_FILE " is written", why);
         return SS_OK;
     }
     size_t count = (size_t)ss_nvml_count(m->nvml);
-    m->text = malloc(count * LINE_ROOM);
+    m->text = malloc(count * LINE_CAPACITY);
     m->warned = calloc(count, 1);
     if (!m->text || !m->warned)
-        return ss_fail_memory("lines of a monitor", count * LINE_ROOM);
+        return ss_fail_memory("lines of a monitor", count * LINE_CAPACITY);
     return open_file(m, SS_GPU_FILE, SS_GPU_HEADER, &m->gpu_file);
 }
 
@@ -241,7 +241,7 @@ static enum ss_status open_all(struct monitor *m)
                                                 : SS_PROCESS_USER;
     SS_TRY(catch_signals(m));
     SS_TRY(ss_processes_open(kind, m->options->pid, job, &m->processes));
-    /* Older kernels have no pidfd: then the process is looked at now and then. */
+    /* Older kernels have no pidfd: the process is polled. */
 #ifdef SYS_pidfd_open
     if (m->options->pid)
         m->root = (int)syscall(SYS_pidfd_open, m->options->pid, 0u);

@@ -1,4 +1,4 @@
-/* The monitor of one node: samples on a clock, into CSV files (columns.h) of whole lines. */
+/* Per-node monitor: writes periodic samples to CSV files (columns.h). */
 #ifndef SS_MONITOR_MONITOR_H
 #define SS_MONITOR_MONITOR_H
 
@@ -12,9 +12,9 @@ struct ss_monitor_options {
     pid_t pid;       /* 0: the processes of the Slurm job, or of this user */
 };
 
-/* Sample until SIGTERM, SIGINT or SIGHUP, or until the tree of pid has ended. These signals stay
- * blocked in the calling thread, and SIGUSR1 and SIGUSR2 are ignored from then on. Errors: as of
- * process.h and lines.h, SS_ERR_LIBRARY. */
+/* Sample until SIGTERM, SIGINT or SIGHUP, or until the process tree of pid has ended. These
+ * signals stay blocked in the calling thread, and SIGUSR1 and SIGUSR2 are ignored from then on.
+ * Errors: those of process.h and lines.h, SS_ERR_LIBRARY. */
 enum ss_status ss_monitor_run(const struct ss_monitor_options *options);
 
 #endif

@@ -1,5 +1,5 @@
-/* Types, values and functions are those of NVIDIA's nvml.h (NVML API reference, 12.2), of which
- * these few are declared here. */
+/* Types, values and functions of NVIDIA's nvml.h (NVML API reference, 12.2); only those used are
+ * declared here. */
 #include "monitor/nvml.h"
 #include "core/log.h"
 
@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum {
-    NVLINKS = 18,         /* at most */
+    NVLINKS = 18,         /* maximum number */
     ECC_UNCORRECTED = 1,  /* nvmlMemoryErrorType_t */
     ECC_SINCE_DRIVER = 0, /* nvmlEccCounterType_t: volatile */
     HARDWARE_SLOWDOWN = 0x08,
@@ -34,7 +34,7 @@ struct nvml_utilization {
     unsigned gpu, memory; /* percent */
 };
 
-struct nvml_memory { /* bytes; used contains what the driver reserves */
+struct nvml_memory { /* bytes; used includes the memory reserved by the driver */
     unsigned long long total, free, used;
 };
 
@@ -44,7 +44,7 @@ struct nvml_pci {
     char bus_id[32];
 };
 
-struct nvml_memory_v2 { /* used is without it, as nvidia-smi shows it */
+struct nvml_memory_v2 { /* used excludes it, as nvidia-smi shows it */
     unsigned version;
     unsigned long long total, reserved, free, used;
 };
@@ -52,34 +52,34 @@ struct nvml_memory_v2 { /* used is without it, as nvidia-smi shows it */
 struct ss_nvml {
     void *library;
     int count;
-    nvml_device *device; /* NULL: not got yet */
+    nvml_device *device; /* NULL: not opened yet */
     int (*init)(void);
     int (*shutdown)(void);
     const char *(*error_string)(int code);
     int (*get_count)(unsigned *count);
     int (*get_device)(unsigned index, nvml_device *device);
-    int (*get_name)(nvml_device device, char *name, unsigned room);
+    int (*get_name)(nvml_device device, char *name, unsigned capacity);
     int (*get_memory)(nvml_device device, struct nvml_memory *memory);
     int (*get_memory_v2)(nvml_device device, struct nvml_memory_v2 *memory); /* may be NULL */
     int (*get_utilization)(nvml_device device, struct nvml_utilization *use);
     int (*get_power)(nvml_device device, unsigned *milliwatt);
-    /* Of its state; NULL: an older driver's. */
+    /* Device state queries; NULL with older drivers. */
     int (*get_pci)(nvml_device device, struct nvml_pci *pci);
     int (*get_persistence)(nvml_device device, unsigned *on);
     int (*get_processes)(nvml_device device, unsigned *count, void *list);
     int (*get_link)(nvml_device device, unsigned link, unsigned *active);
     int (*get_ecc)(nvml_device device, int kind, int counter, unsigned long long *errors);
     int (*get_slowed)(nvml_device device, unsigned long long *reasons);
-    int (*get_driver)(char *version, unsigned room);
+    int (*get_driver)(char *version, unsigned capacity);
     char driver[80];
 };
 
-/* The first function that the library lacks and that every driver has, or NULL. */
+/* Load all functions. Returns the name of the first missing one that every driver has, or NULL. */
 static const char *find_functions(struct ss_nvml *n)
 {
     const struct {
         const char *name;
-        void *to; /* pointers to functions and to data are of one kind where there is dlsym */
+        void *to; /* function and data pointers are interchangeable wherever dlsym exists */
         int needed;
     } functions[] = {
         {"nvmlInit_v2", &n->init, 1},
@@ -91,7 +91,7 @@ static const char *find_functions(struct ss_nvml *n)
         {"nvmlDeviceGetMemoryInfo", &n->get_memory, 1},
         {"nvmlDeviceGetUtilizationRates", &n->get_utilization, 1},
         {"nvmlDeviceGetPowerUsage", &n->get_power, 1},
-        {"nvmlDeviceGetMemoryInfo_v2", &n->get_memory_v2, 0}, /* drivers from 510 on */
+        {"nvmlDeviceGetMemoryInfo_v2", &n->get_memory_v2, 0}, /* drivers >= 510 */
         {"nvmlDeviceGetPciInfo_v3", &n->get_pci, 0},
         {"nvmlDeviceGetPersistenceMode", &n->get_persistence, 0},
         {"nvmlDeviceGetComputeRunningProcesses_v3", &n->get_processes, 0},
@@ -109,8 +109,8 @@ static const char *find_functions(struct ss_nvml *n)
     return NULL;
 }
 
-/* Fills `why` and returns 0, or returns 1. */
-static int load(struct ss_nvml *n, char *why, size_t room)
+/* Load the library. Returns 1, or 0 after filling `why`. */
+static int load(struct ss_nvml *n, char *why, size_t capacity)
 {
     const char *file = getenv("STARSTEP_NVML"), *lacks;
     unsigned count;
@@ -118,39 +118,39 @@ static int load(struct ss_nvml *n, char *why, size_t room)
         file = "libnvidia-ml.so.1";
     n->library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!n->library) {
-        snprintf(why, room, "%s", dlerror());
+        snprintf(why, capacity, "%s", dlerror());
         return 0;
     }
     if ((lacks = find_functions(n))) {
-        snprintf(why, room, "%s has no %s", file, lacks);
+        snprintf(why, capacity, "%s has no %s", file, lacks);
         return 0;
     }
     int code = n->init();
     if (code != NVML_SUCCESS) {
         n->shutdown = NULL;
-        snprintf(why, room, "nvmlInit: %s", n->error_string(code));
+        snprintf(why, capacity, "nvmlInit: %s", n->error_string(code));
         return 0;
     }
     code = n->get_count(&count);
     if (code != NVML_SUCCESS || !count) {
-        snprintf(why, room, "%s", code ? n->error_string(code) : "NVML sees none");
+        snprintf(why, capacity, "%s", code ? n->error_string(code) : "NVML found none");
         return 0;
     }
     n->device = calloc(count, sizeof *n->device);
     if (!n->device)
-        snprintf(why, room, "out of memory");
+        snprintf(why, capacity, "out of memory");
     n->count = n->device ? (int)count : 0;
     return n->count > 0;
 }
 
-struct ss_nvml *ss_nvml_open(char *why, size_t room)
+struct ss_nvml *ss_nvml_open(char *why, size_t capacity)
 {
     struct ss_nvml *n = calloc(1, sizeof *n);
     if (!n) {
-        snprintf(why, room, "out of memory");
+        snprintf(why, capacity, "out of memory");
         return NULL;
     }
-    if (load(n, why, room))
+    if (load(n, why, capacity))
         return n;
     ss_nvml_close(n);
     return NULL;
@@ -173,7 +173,7 @@ int ss_nvml_count(const struct ss_nvml *n)
     return n->count;
 }
 
-/* 1: there is a value. 0: there is none, and if that is because the GPU failed, out says so. */
+/* Returns 1 if a value was read. Returns 0 otherwise; a failure of the GPU is noted in out. */
 static int worked(const struct ss_nvml *n, int code, struct ss_gpu_sample *out)
 {
     if (code == NVML_SUCCESS)
@@ -205,7 +205,7 @@ static void sample_memory(struct ss_nvml *n, nvml_device device, struct ss_gpu_s
     }
 }
 
-/* NULL: it cannot be had now, and out says so. */
+/* The device handle. NULL: currently unavailable, which is noted in out. */
 static nvml_device *find_device(struct ss_nvml *n, int index, struct ss_gpu_sample *out)
 {
     nvml_device *device = &n->device[index];
@@ -240,8 +240,8 @@ static const char *why_slowed(unsigned long long reasons)
     if (reasons & (SOFTWARE_THERMAL | HARDWARE_THERMAL))
         return "too hot";
     if (reasons & POWER_BRAKE)
-        return "the node's power supply asks for it";
-    return reasons & HARDWARE_SLOWDOWN ? "its hardware protects itself" : NULL;
+        return "power brake of the node's power supply";
+    return reasons & HARDWARE_SLOWDOWN ? "hardware slowdown" : NULL;
 }
 
 static void probe_links(const struct ss_nvml *n, nvml_device device, struct ss_gpu_health *out)
@@ -269,7 +269,7 @@ void ss_nvml_health(struct ss_nvml *n, int index, struct ss_gpu_health *out)
         snprintf(out->bus_id, sizeof out->bus_id, "%.31s", pci.bus_id);
     if (n->get_persistence && n->get_persistence(*device, &number) == NVML_SUCCESS)
         out->persistence = number != 0;
-    number = 0; /* room of the list: how many there are is told all the same */
+    number = 0; /* capacity of the list; the number is returned even so */
     int code = n->get_processes ? n->get_processes(*device, &number, NULL) : NVML_NOT_SUPPORTED;
     if (code == NVML_SUCCESS || code == NVML_INSUFFICIENT_SIZE)
         out->processes = (int)number;

@@ -13,20 +13,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Proportional memory is read again after this many times as long as reading it took. */
+/* Proportional memory is read again after this multiple of the duration of the last read. */
 enum { PSS_REST = 100 };
 
 struct table {
-    struct process_stat *at; /* by pid */
-    size_t count, room;
+    struct process_stat *at; /* sorted by pid */
+    size_t count, capacity;
 };
 
 struct ss_processes {
     enum ss_process_kind kind;
     pid_t pid;
     const char *job;
-    struct table members; /* as of the last sample; those that have ended, but were not waited for,
-                             too: their time is not yet their parent's */
+    /* of the last sample; includes ended processes not yet waited for, whose time is not yet in
+     * their parent's */
+    struct table members;
     double sampled, pss_after;
     int has_sample;
 };
@@ -43,7 +44,7 @@ static struct process_stat *find(const struct table *t, pid_t pid)
     return t->count ? bsearch(&key, t->at, t->count, sizeof key, by_pid) : NULL;
 }
 
-/* The same process, and not a later one of this number. */
+/* Find the same process, not a later one with the same pid. */
 static struct process_stat *find_same(const struct table *t, const struct process_stat *s)
 {
     struct process_stat *found = find(t, s->pid);
@@ -52,13 +53,13 @@ static struct process_stat *find_same(const struct table *t, const struct proces
 
 static enum ss_status append(struct table *t, const struct process_stat *s)
 {
-    if (t->count == t->room) {
-        size_t room = t->room ? 2 * t->room : 256;
-        struct process_stat *more = realloc(t->at, room * sizeof *more);
+    if (t->count == t->capacity) {
+        size_t capacity = t->capacity ? 2 * t->capacity : 256;
+        struct process_stat *more = realloc(t->at, capacity * sizeof *more);
         if (!more)
-            return ss_fail_memory("a table of processes", room * sizeof *more);
+            return ss_fail_memory("a table of processes", capacity * sizeof *more);
         t->at = more;
-        t->room = room;
+        t->capacity = capacity;
     }
     t->at[t->count++] = *s;
     return SS_OK;
@@ -72,7 +73,7 @@ static int owned(pid_t pid)
     return stat(path, &st) == 0 && st.st_uid == getuid();
 }
 
-/* All processes that may be members. */
+/* List all processes that may be members. */
 static enum ss_status list(const struct ss_processes *p, struct table *t)
 {
     DIR *dir = opendir("/proc");
@@ -95,7 +96,7 @@ static enum ss_status list(const struct ss_processes *p, struct table *t)
     return status;
 }
 
-/* Known members, and children of members, until there are no more. */
+/* Mark the known members, and children of members, until no more are found. */
 static void mark_tree(const struct ss_processes *p, struct table *t)
 {
     int more = 1;
@@ -131,8 +132,8 @@ static void retain_members(struct table *t)
     t->count = kept;
 }
 
-/* 1 if a process that is gone was waited for by one that is still there, or by one that is gone but
- * was itself waited for, and so on. */
+/* Returns 1 if a vanished process was waited for by one that still exists, or by a vanished one
+ * that was itself waited for, and so on. */
 static int inherited(const struct table *old, const struct table *now,
                      const struct process_stat *gone)
 {
@@ -144,8 +145,8 @@ static int inherited(const struct table *old, const struct table *now,
     return 0;
 }
 
-/* Processor time in ticks from one table to the next. A process that is gone has left what it used
- * to its parent, which waited for it, so what was counted of it before comes off again. */
+/* CPU time in ticks between two tables. The time of a vanished process has moved to the parent
+ * that waited for it, so the amount counted before is subtracted. */
 static double ticks_between(const struct table *old, const struct table *now)
 {
     double ticks = 0;
@@ -164,7 +165,7 @@ static double sum_pss(struct ss_processes *p)
     double begin = ss_seconds(), sum = 0;
     if (begin < p->pss_after)
         return NAN;
-    if (isnan(process_pss(getpid()))) /* this kernel does not tell */
+    if (isnan(process_pss(getpid()))) /* not supported by this kernel */
         return NAN;
     for (size_t i = 0; i < p->members.count; i++) {
         const struct process_stat *s = &p->members.at[i];
@@ -173,7 +174,7 @@ static double sum_pss(struct ss_processes *p)
         if (!isnan(pss))
             sum += pss;
         else if (process_stat_read(s->pid, &again) && !process_stat_ended(&again))
-            sum += s->rss; /* another user's, as Slurm's own: it may not be read */
+            sum += s->rss; /* another user's process, such as Slurm's: not readable */
     }
     double end = ss_seconds();
     p->pss_after = end + PSS_REST * (end - begin);
@@ -232,7 +233,7 @@ enum ss_status ss_processes_open(enum ss_process_kind kind, pid_t pid, const cha
     enum ss_status status = SS_OK;
     if (kind == SS_PROCESS_TREE) {
         if (!process_stat_read(pid, &root) || process_stat_ended(&root))
-            status = ss_fail(SS_ERR_INVALID, "monitor: --pid: there is no process %ld", (long)pid);
+            status = ss_fail(SS_ERR_INVALID, "monitor: --pid: no process %ld", (long)pid);
         else
             status = append(&p->members, &root);
     }

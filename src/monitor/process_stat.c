@@ -8,17 +8,17 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STAT_ROOM = 2048, ENVIRON_ROOM = 1 << 20 };
+enum { STAT_CAPACITY = 2048, ENVIRON_CAPACITY = 1 << 20 };
 
-/* Up to room-1 bytes, and a zero behind them; -1: not there. */
-static ssize_t read_small(const char *path, char *text, size_t room)
+/* Read up to capacity-1 bytes and append a zero; -1: no such file. */
+static ssize_t read_small(const char *path, char *text, size_t capacity)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return -1;
     size_t n = 0;
     ssize_t got;
-    while (n + 1 < room && (got = read(fd, text + n, room - 1 - n)) > 0)
+    while (n + 1 < capacity && (got = read(fd, text + n, capacity - 1 - n)) > 0)
         n += (size_t)got;
     close(fd);
     text[n] = '\0';
@@ -31,7 +31,7 @@ int process_stat_parse(const char *text, struct process_stat *out)
     long long child_user, child_system, pages;
     int pid, parent;
     char state;
-    const char *rest = strrchr(text, ')'); /* the name ends at the last one */
+    const char *rest = strrchr(text, ')'); /* the name ends at the last parenthesis */
     if (!rest || sscanf(text, "%d", &pid) != 1)
         return 0;
     /* Fields 3 to 24 of proc(5) */
@@ -55,14 +55,14 @@ int process_stat_parse(const char *text, struct process_stat *out)
 
 int process_stat_read(pid_t pid, struct process_stat *out)
 {
-    char path[64], text[STAT_ROOM];
+    char path[64], text[STAT_CAPACITY];
     snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
     return read_small(path, text, sizeof text) > 0 && process_stat_parse(text, out);
 }
 
 double process_pss(pid_t pid)
 {
-    char path[64], text[STAT_ROOM];
+    char path[64], text[STAT_CAPACITY];
     snprintf(path, sizeof path, "/proc/%ld/smaps_rollup", (long)pid);
     if (read_small(path, text, sizeof text) <= 0)
         return NAN;
@@ -72,10 +72,10 @@ double process_pss(pid_t pid)
 
 int process_has_environment(pid_t pid, const char *name, const char *value)
 {
-    char path[64], *text = malloc(ENVIRON_ROOM);
+    char path[64], *text = malloc(ENVIRON_CAPACITY);
     int found = 0;
     snprintf(path, sizeof path, "/proc/%ld/environ", (long)pid);
-    ssize_t n = text ? read_small(path, text, ENVIRON_ROOM) : -1;
+    ssize_t n = text ? read_small(path, text, ENVIRON_CAPACITY) : -1;
     size_t length = strlen(name);
     for (ssize_t at = 0; at < n && !found; at += (ssize_t)strlen(text + at) + 1)
         found = !strncmp(text + at, name, length) && text[at + (ssize_t)length] == '=' &&
@@ -86,7 +86,7 @@ int process_has_environment(pid_t pid, const char *name, const char *value)
 
 void ss_process_host(double *memory_used, double *load)
 {
-    char text[STAT_ROOM];
+    char text[STAT_CAPACITY];
     const char *total, *available;
     *memory_used = *load = NAN;
     if (read_small("/proc/meminfo", text, sizeof text) > 0 && (total = strstr(text, "MemTotal:")) &&

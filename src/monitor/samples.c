@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
-enum { MAX_FIELDS = 64, PATH_ROOM = 4096 };
+enum { MAX_FIELDS = 64, PATH_CAPACITY = 4096 };
 
-/* What a field of a line is, besides the columns. */
+/* Types of fields other than the columns. */
 enum { FIELD_INDEX = SS_SAMPLE_COLUMNS, FIELD_NAME, FIELD_ELAPSED, FIELD_OTHER };
 
 static const struct {
@@ -37,22 +37,23 @@ static const struct {
     {"elapsed_time", FIELD_ELAPSED, 0}, /* psrecord's */
     {"mem_real", SS_SAMPLE_MEMORY, 0},
 };
-/* What psrecord --log-format plain, its default, has above and between its columns. */
+/* The header line of psrecord --log-format plain (its default) and its column separators. */
 static const char plain[] = "# Elapsed time", blanks[] = " \t\r\n";
 
 struct reader {
     const char *path;
     long line;
     int of_gpu, fields;
-    int plain;      /* blanks between fields */
-    double elapsed; /* s, of the last line of a file without dates; else 0 */
+    int plain;      /* fields are separated by blanks */
+    double elapsed; /* s, of the last line of a file without timestamps; else 0 */
     int field[MAX_FIELDS];
     char title[MAX_FIELDS][48];
     char stem[256];
     struct ss_monitor_data *data;
 };
 
-/* Split at commas, or at blanks, in place, without blanks around. Returns how many, at most MAX_FIELDS. */
+/* Split a line in place at commas or blanks, and trim the fields. Returns their number, at most
+ * MAX_FIELDS. */
 static int split(const struct reader *r, char *line, char *part[MAX_FIELDS])
 {
     int n = 0;
@@ -129,7 +130,7 @@ static int parse_time(const char *text, double *out)
     return 1;
 }
 
-/* "26532", "26532 MiB", or "[N/A]" and the like. */
+/* Parse "26532", "26532 MiB", or "[N/A]" and the like. */
 static int parse_number(const char *text, double *out)
 {
     char *end;
@@ -167,7 +168,7 @@ static enum ss_status parse_line(struct reader *r, char **part, double *value, i
     return SS_OK;
 }
 
-/* The series of this file and GPU, made if it is new. */
+/* The series of this file and GPU; created if new. */
 static struct ss_samples *series_of(struct reader *r, int gpu)
 {
     struct ss_monitor_data *d = r->data;
@@ -190,15 +191,15 @@ static enum ss_status append(struct reader *r, int gpu, const char *name, const 
     struct ss_samples *s = series_of(r, gpu);
     if (!s)
         return ss_fail_memory("a series of samples", sizeof *s);
-    if (s->count == s->room) {
-        size_t room = s->room ? 2 * s->room : 256;
+    if (s->count == s->capacity) {
+        size_t capacity = s->capacity ? 2 * s->capacity : 256;
         for (int c = 0; c < SS_SAMPLE_COLUMNS; c++) {
-            double *more = realloc(s->at[c], room * sizeof *more);
+            double *more = realloc(s->at[c], capacity * sizeof *more);
             if (!more)
-                return ss_fail_memory("a series of samples", room * sizeof *more);
+                return ss_fail_memory("a series of samples", capacity * sizeof *more);
             s->at[c] = more;
         }
-        s->room = room;
+        s->capacity = capacity;
     }
     for (int c = 0; c < SS_SAMPLE_COLUMNS; c++)
         s->at[c][s->count] = value[c];
@@ -217,7 +218,7 @@ static enum ss_status read_line(struct reader *r, char *line)
     if (n == 0 || (n == 1 && !*part[0]))
         return SS_OK;
     if (n == r->fields && !strcmp(part[0], r->title[0]))
-        return SS_OK; /* a file that was appended to has its header again */
+        return SS_OK; /* a file that was appended to repeats its header */
     if (n != r->fields)
         return ss_fail(SS_ERR_FORMAT, "%s: line %ld: %d fields, the first line has %d", r->path,
                        r->line, n, r->fields);
@@ -227,7 +228,7 @@ static enum ss_status read_line(struct reader *r, char *line)
     return append(r, gpu, name, value);
 }
 
-/* ".csv", or ".txt" as the guides call psrecord's. */
+/* ".csv", or ".txt" as used in psrecord guides. */
 enum { ENDING = 4 };
 static int has_ending(const char *name)
 {
@@ -235,7 +236,7 @@ static int has_ending(const char *name)
     return n > ENDING && (!strcmp(name + n - ENDING, ".csv") || !strcmp(name + n - ENDING, ".txt"));
 }
 
-/* Times since the file's begin: its last line is as old as the file. */
+/* Date a file without timestamps: its last line gets the file's modification time. */
 static void date(const struct reader *r, FILE *f)
 {
     struct ss_samples *s = &r->data->series[r->data->count - 1];
@@ -260,20 +261,20 @@ static enum ss_status read_file(const char *path, struct ss_monitor_data *data)
         return ss_fail(SS_ERR_IO, "%s: %s", path, strerror(errno));
     enum ss_status status = SS_OK;
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     ssize_t n;
-    while (status == SS_OK && (n = getline(&line, &room, f)) > 0) {
+    while (status == SS_OK && (n = getline(&line, &capacity, f)) > 0) {
         if (strlen(line) != (size_t)n)
             status = ss_fail(SS_ERR_FORMAT, "%s: line %ld: a zero byte", path, r.line + 1);
         else if (line[n - 1] != '\n')
-            break; /* being written, or cut */
+            break; /* still being written, or truncated */
         else
             status = ++r.line == 1 ? read_header(&r, line) : read_line(&r, line);
     }
     if (status == SS_OK && ferror(f))
         status = ss_fail(SS_ERR_IO, "%s: cannot read: %s", path, strerror(errno));
     if (status == SS_OK && !r.line)
-        status = ss_fail(SS_ERR_FORMAT, "%s: it has no whole line", path);
+        status = ss_fail(SS_ERR_FORMAT, "%s: it has no complete line", path);
     if (status == SS_OK && r.elapsed > 0)
         date(&r, f);
     free(line);
@@ -295,7 +296,7 @@ static enum ss_status read_folder(const char *dir, struct ss_monitor_data *data)
         return ss_fail(SS_ERR_IO, "%s: %s", dir, strerror(errno));
     enum ss_status status = SS_OK;
     for (int i = 0; i < n; i++) {
-        char path[PATH_ROOM];
+        char path[PATH_CAPACITY];
         if (status == SS_OK)
             status = ss_folder_join(path, sizeof path, dir, entry[i]->d_name);
         if (status == SS_OK)

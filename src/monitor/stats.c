@@ -1,4 +1,4 @@
-/* stats.c: the seeds' figures of a series: peak, mean and mode. */
+/* stats.c: peak, mean and mode of a series. */
 #include "core/log.h"
 #include "monitor/samples.h"
 
@@ -11,7 +11,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of sorted whole numbers. */
+/* The mode of sorted whole numbers. */
 static double most_frequent(const double *value, size_t count)
 {
     double mode = value[0];

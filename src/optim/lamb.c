@@ -1,5 +1,5 @@
-/* lamb.c: Adam's steps at the scale of each layer's weights (You et al. 2020). Normalisation and biases
- * are neither adapted nor decayed. */
+/* lamb.c: Adam with layer-wise adaptation of the step to the norm of the weights (You et al.
+ * 2020). Normalization parameters and biases are neither adapted nor decayed. */
 #include "optim/optim.h"
 
 static enum ss_rule rule(const double *hyper)

@@ -1,5 +1,5 @@
-/* lars.c: layer-wise adaptive rates, as in MLPerf's reference of ResNet (You, Gitman and Ginsburg 2017).
- * Normalisation and biases are neither adapted nor decayed. */
+/* lars.c: layer-wise adaptive learning rates, as in MLPerf's ResNet reference (You, Gitman and
+ * Ginsburg 2017). Normalization parameters and biases are neither adapted nor decayed. */
 #include "optim/optim.h"
 
 static enum ss_rule rule(const double *hyper)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATTERN_ROOM = 256 };
+enum { PATTERN_CAPACITY = 256 };
 
 enum ss_status ss_optim_words(const char *option, const char *text, unsigned *out)
 {
@@ -44,19 +44,19 @@ static unsigned words_of(enum ss_param_role role)
     return 0;
 }
 
-/* "PATTERN=F" at *at, which moves behind it and its comma. */
-static enum ss_status next_factor(const char **at, char pattern[PATTERN_ROOM], double *factor)
+/* Parse "PATTERN=F" at *at and advance *at past it and its comma. */
+static enum ss_status next_factor(const char **at, char pattern[PATTERN_CAPACITY], double *factor)
 {
     const size_t n = strcspn(*at, ","), name = strcspn(*at, "=,");
     char *end = NULL;
-    if (name > 0 && name < PATTERN_ROOM && (*at)[name] == '=')
+    if (name > 0 && name < PATTERN_CAPACITY && (*at)[name] == '=')
         *factor = strtod(*at + name + 1, &end);
     if (!end || end == *at + name + 1 || end != *at + n || !isfinite(*factor) || *factor < 0)
         return ss_fail(SS_ERR_INVALID,
                        "--lr-factor: \"%.*s\" is not PATTERN=F with a factor from 0, such as "
                        "fc.*=10",
                        (int)n, *at);
-    snprintf(pattern, PATTERN_ROOM, "%.*s", (int)name, *at);
+    snprintf(pattern, PATTERN_CAPACITY, "%.*s", (int)name, *at);
     *at += n + ((*at)[n] == ',');
     return SS_OK;
 }
@@ -64,7 +64,7 @@ static enum ss_status next_factor(const char **at, char pattern[PATTERN_ROOM], d
 static enum ss_status set_factors(const struct ss_optim *optim, const struct ss_plan *plan,
                                   struct ss_span *span)
 {
-    char pattern[PATTERN_ROOM];
+    char pattern[PATTERN_CAPACITY];
     double factor = 1;
     for (const char *at = optim->lr_factor; at && *at;) {
         int fits = 0;
@@ -93,7 +93,7 @@ enum ss_status ss_optim_groups(const struct ss_optim *optim, const struct ss_pla
         const unsigned words =
             words_of(ss_graph_param(plan->graph, plan->param[i].graph_param)->role);
         span[i] = (struct ss_span){
-            .lr = -1, /* none yet */
+            .lr = -1, /* not set */
             .decay = words & (optim->no_decay | optim->cls->excludes) ? 0 : 1,
             .adapt = !(words & optim->cls->excludes),
         };

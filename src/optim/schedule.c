@@ -7,7 +7,7 @@
 
 static const double pi = 3.14159265358979323846;
 
-/* How much of the steps behind the warmup is done, 0 to 1. */
+/* Completed fraction of the steps after the warmup, 0 to 1. */
 static double progress(const struct ss_schedule *s, int64_t k)
 {
     double all = (double)(s->length - s->warmup), done = (double)(k - s->warmup);
@@ -42,14 +42,14 @@ static double cosine(const struct ss_schedule *s, int64_t k)
     return s->min + (s->base - s->min) * (1 + cos(pi * progress(s, k))) / 2;
 }
 
-/* PolynomialLR; it ends at `min` instead of 0. */
+/* PolynomialLR, but ends at `min` instead of 0. */
 static double poly(const struct ss_schedule *s, int64_t k)
 {
     return s->min + (s->base - s->min) * pow(1 - progress(s, k), s->power);
 }
 
-/* OneCycleLR(anneal_strategy="cos", cycle_momentum=False): half a cosine up to step `top`, half a one
- * down to the last step. */
+/* OneCycleLR(anneal_strategy="cos", cycle_momentum=False): a half cosine up to step `top`, then a
+ * half cosine down to the last step. */
 static double onecycle(const struct ss_schedule *s, int64_t k)
 {
     const double low = s->base / s->div_factor, at = (double)k, last = (double)(s->length - 1);

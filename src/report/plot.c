@@ -8,21 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In pixels. */
+/* Layout in pixels. */
 enum {
     WIDTH = 1080,
     LEFT = 84,
-    RIGHT = 820, /* of the panels; the legend is beside them */
+    RIGHT = 820, /* right edge of the panels; the legend is beside them */
     TOP = 46,
     PANEL = 190,
     BETWEEN = 58,
     BOTTOM = 52,
     LEGEND_LINE = 17,
-    MANY_POINTS = 2000 /* of a curve: more are drawn as least and largest of each pixel */
+    MANY_POINTS = 2000 /* above this, a curve is drawn as minimum and maximum per pixel */
 };
 
-/* Told apart also by those who do not see all colours: Okabe and Ito, "Color Universal Design"
- * (2008), without black and with a darker yellow. */
+/* Distinguishable for colorblind readers: Okabe and Ito, "Color Universal Design" (2008), without
+ * black and with a darker yellow. */
 static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                       "#56b4e9", "#e69f00", "#8a7a00", "#6b4c9a"};
 static const char *const dashes[] = {"", "7 3", "2 3", "9 3 2 3"};
@@ -36,7 +36,7 @@ static void put_stroke(struct ss_atomic_file *f, const struct ss_curve *c, int i
         ss_atomic_print(f, " stroke-dasharray=\"%s\"", dash);
 }
 
-/* "12500", "0.25": as short as the step between marks allows. */
+/* Format a tick label as short as the tick spacing allows: "12500", "0.25". */
 static void format_tick(double value, char text[32])
 {
     snprintf(text, 32, fabs(value) >= 1e6 ? "%.3g" : "%.6g", value);
@@ -63,7 +63,7 @@ static struct ss_scale x_scale(const struct ss_plot *plot)
     if (!(low <= high))
         low = high = 1;
     struct ss_scale s = plot->log ? ss_scale_log(low, high) : ss_scale_linear(low, high);
-    if (!plot->log && high > low) { /* curves fill the width; marks beyond them are left out */
+    if (!plot->log && high > low) { /* curves fill the width; ticks outside are omitted */
         s.from = low;
         s.to = high;
     }
@@ -117,7 +117,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The longest step of x that a line may cross. step: room for all. */
+/* The longest distance in x that a line may span. step: scratch, one element per point. */
 static double longest_step(const struct ss_curve *c, double *step)
 {
     if (!c->gaps || c->count < 3)
@@ -128,11 +128,11 @@ static double longest_step(const struct ss_curve *c, double *step)
     return 5 * step[(c->count - 1) / 2];
 }
 
-/* A path while it is written. */
+/* State of a path being written. */
 struct pen {
     struct ss_atomic_file *f;
     const struct ss_scale *x, *y;
-    double *step; /* room for the steps of a curve */
+    double *step; /* capacity for the steps of one curve */
     int down;
 };
 
@@ -143,7 +143,7 @@ static void go_to(struct pen *pen, double x, double y)
     pen->down = 1;
 }
 
-/* Points first .. last-1, which share a pixel's width: the least and the largest. */
+/* Draw the minimum and maximum of points first .. last-1, which share a pixel column. */
 static void draw_few(struct pen *pen, const struct ss_curve *c, size_t first, size_t last)
 {
     size_t least = first, most = first;
@@ -189,7 +189,7 @@ static void draw_curve(struct ss_atomic_file *f, const struct ss_curve *c, int i
     ss_atomic_print(f, " d=\"");
     draw_path(&pen, c);
     ss_atomic_print(f, "\"/>\n");
-    /* Also where a point is alone, and no line shows it. */
+    /* Also draw a marker for an isolated point, which no line shows. */
     for (size_t k = 0; (c->marks || c->count == 1) && k < c->count; k++)
         if (!isnan(c->y[k]))
             ss_atomic_print(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"%s\"/>\n",

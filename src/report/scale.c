@@ -32,7 +32,7 @@ struct ss_scale ss_scale_log(double low, double high)
             if (tick >= s.from && tick <= s.to && s.ticks < SS_MAX_TICKS)
                 s.tick[s.ticks++] = tick;
         }
-    if (s.ticks < 3) { /* a short range: equal steps say more */
+    if (s.ticks < 3) { /* short range: use equal steps */
         const struct ss_scale even = ss_scale_linear(s.from, s.to);
         s.ticks = 0;
         for (int i = 0; i < even.ticks; i++)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All tasks of one codelet share one of these. */
+/* Shared by all tasks of one codelet. */
 struct model {
     struct starpu_perfmodel model;
     char symbol[64];
@@ -16,12 +16,12 @@ struct ss_calibrate {
     struct ss_gpu_times *times;
     int worker, models;
     struct model *model;
-    /* Of each task of the training step. */
+    /* Arrays with one entry per task of the training step. */
     struct ss_bound_task *task;
-    struct model **of; /* NULL: none */
+    struct model **of; /* NULL: no model */
 };
 
-/* By its name, also a new one; there is room for one a task. */
+/* Finds a model by name, or adds it; the array has one entry per task. */
 static struct model *find(struct ss_calibrate *c, const char *name)
 {
     char symbol[sizeof c->model->symbol];

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of StarPU's schedulers, those that run tasks bound to single workers. Several of the modular ones
- * wait for ever for a worker that may not take a task; others want measured models, or abort. */
+/* StarPU schedulers that run tasks bound to single workers. Several modular schedulers wait
+ * forever for a worker that may not run a task; others require measured models, or abort. */
 static const char *const schedulers[] = {"prio", "eager", "lws",   "ws",    "random", "dm",
                                          "dmda", "dmdap", "dmdar", "dmdas", "dmdasd", NULL};
 static const char scheduler_names[] =
@@ -49,7 +49,8 @@ static int is_number(const char *value)
     return end != value && !*end;
 }
 
-/* Sites have names of their own, as STARPU_ROOT: only what looks like a mistake is told. */
+/* Sites define variables of their own, such as STARPU_ROOT: only likely typing mistakes are
+ * reported. */
 static void check_name(const char *setting, size_t length)
 {
     char name[64], advice[128];
@@ -61,7 +62,7 @@ static void check_name(const char *setting, size_t length)
     ss_environment_ignore(setting, advice);
 }
 
-/* STARPU_NAME=VALUE. What starstep sets itself is set behind this. */
+/* Checks "STARPU_NAME=VALUE", before starstep sets its own variables. */
 static enum ss_status check(const char *setting)
 {
     const size_t length = strcspn(setting, "=");
@@ -86,15 +87,15 @@ static enum ss_status check_scheduler(void)
     if (!name)
         return SS_OK;
     if (!*name) {
-        unsetenv("STARPU_SCHED"); /* StarPU would take one of its own choice */
+        unsetenv("STARPU_SCHED"); /* otherwise StarPU selects a scheduler itself */
         return SS_OK;
     }
     for (int i = 0; schedulers[i]; i++)
         if (!strcmp(name, schedulers[i]))
             return SS_OK;
     return ss_fail(SS_ERR_INVALID,
-                   "STARPU_SCHED: \"%.80s\" is no scheduler that can run a step here; known are %s",
-                   name, scheduler_names);
+                   "STARPU_SCHED: \"%.80s\" is not a supported scheduler; supported: %s", name,
+                   scheduler_names);
 }
 
 enum ss_status ss_environment_check(void)
@@ -123,7 +124,7 @@ static void set_ours(void)
         if (v->use == SS_VARIABLE_SET)
             setenv(v->name, v->value, 1);
     setenv("STARPU_SILENT", "1", 0);
-    /* A rank has one GPU, which by its number may be any of its node's: they are of one kind. */
+    /* A rank has one GPU, with any index on its node: all GPUs share the same models. */
     setenv("STARPU_PERF_MODEL_HOMOGENEOUS_CUDA", "1", 0);
 }
 

@@ -43,8 +43,8 @@ static struct ss_region *find_region(struct ss_exec *e, const struct ss_access *
     case SS_SPACE_RUNNING:
         return &e->running[a->index].r;
     case SS_SPACE_METRICS:
-        /* A step's micro-steps add to one. On a device one will do, as the next step's input waits
-         * until they were fetched. */
+        /* All micro-batches of a step accumulate into one region. On a device one region
+         * suffices, because the next step's input waits until the metrics are fetched. */
         if (e->plan->options.accumulate > 1 || (e->plan->options.device && e->nstaged == 1))
             slot = 0;
         return &e->metrics[training ? slot : e->options.slots].r;
@@ -170,8 +170,7 @@ static enum ss_status fill_normalise(struct ss_exec *e)
     if (!plan->options.device)
         return SS_OK;
     if (x->c > SS_INPUT_CHANNELS)
-        return ss_fail(SS_ERR_UNSUPPORTED,
-                       "images have %d channels; on a GPU at most %d are possible", x->c,
+        return ss_fail(SS_ERR_UNSUPPORTED, "images have %d channels; GPUs support at most %d", x->c,
                        SS_INPUT_CHANNELS);
     n->plain = (struct ss_act){plan->options.batch, x->c, x->h, x->w, x->c};
     n->x = n->plain;
@@ -194,7 +193,8 @@ static enum ss_status open_replay(struct ss_exec *e)
                           &e->replay);
 }
 
-/* Not for rules with norms: their sums are others on a CPU, and use the scratch of a device. */
+/* The service updater is not used for optimizers with norms: norms are summed differently on a
+ * CPU, and need a device's scratch memory. */
 static void describe_service(struct ss_exec *e)
 {
     struct ss_device *device = e->options.runtime->service_device;
@@ -281,8 +281,8 @@ static const uint32_t *samples_of(const struct ss_exec *e, const struct ss_exec_
     return step->sample + micro * e->plan->options.batch;
 }
 
-/* How many images a batch lacks; its last ones. One that has none is a whole one of black images, which
- * have no gradient: BatchNorm cannot do without. */
+/* Returns the number of missing images at the end of a batch. An empty batch counts as full: it
+ * consists of black images without gradient, because BatchNorm cannot run on an empty batch. */
 static int count_absent(const struct ss_exec *e, const struct ss_exec_step *step, int micro)
 {
     const uint32_t *sample = samples_of(e, step, micro);
@@ -386,7 +386,7 @@ static enum ss_status submit_task(struct ss_exec *e, const struct bound_list *li
     return SS_OK;
 }
 
-/* Tasks under way take memory: no more micro-steps of them than slots. */
+/* Limits the memory of tasks in flight: at most `slots` micro-batches. */
 static void throttle(const struct ss_exec *e)
 {
     const int of_each = e->plan->train.count / e->plan->options.accumulate + 1;
@@ -419,7 +419,7 @@ enum ss_status ss_exec_submit_train(struct ss_exec *e, const struct ss_exec_step
                                  step, lacks ? count_absent(e, step, (int)micro) : 0, now_ns);
     }
     starpu_iteration_pop();
-    ss_run_fail(&e->options.runtime->run, status); /* half a step cannot be taken back */
+    ss_run_fail(&e->options.runtime->run, status); /* a partial step cannot be withdrawn */
     return status;
 }
 
@@ -468,7 +468,7 @@ struct ss_input_totals ss_exec_input_stats(const struct ss_exec *e)
 enum ss_status ss_exec_wait(struct ss_exec *e)
 {
     SS_STARPU_TRY(starpu_task_wait_for_all());
-    /* In stream order, tasks end before the GPU has run them. */
+    /* In stream order, tasks end for StarPU before the GPU has run them. */
     SS_TRY(e->kernels->synchronize(e->device));
     return (enum ss_status)atomic_load(&e->options.runtime->run.status);
 }

@@ -1,4 +1,4 @@
-/* exec_memory.c: what an executor keeps: one region per buffer, bucket and slot. */
+/* exec_memory.c: data of an executor: one region per buffer, bucket and slot. */
 #include "codelets/lane.h"
 #include "codelets/load.h"
 #include "core/log.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Regions of the optimizer's. */
+/* Number of regions of optimizer states. */
 static size_t states_of(const struct ss_exec *e)
 {
     return (size_t)e->plan->nbuckets * (size_t)e->plan->options.states;
@@ -20,7 +20,7 @@ static enum ss_status create_tables(struct ss_exec *e)
     const struct ss_plan *plan = e->plan;
     size_t slots = (size_t)e->options.slots, slices = slots * (size_t)plan->options.slices,
            buckets = (size_t)plan->nbuckets;
-    /* At least one each: calloc may answer NULL to none. */
+    /* At least one element each: calloc may return NULL for none. */
     e->buffer = calloc((size_t)plan->nbuffers, sizeof *e->buffer);
     e->params = calloc(buckets + (size_t)plan->nfrozen + 1, sizeof *e->params);
     e->grads = calloc(buckets + 1, sizeof *e->grads);
@@ -39,30 +39,32 @@ static enum ss_status create_tables(struct ss_exec *e)
     return SS_OK;
 }
 
-/* What tasks behind sums write, on a lane of theirs, and those of others read or write. */
+/* Allocates a region that tasks following an all-reduce write, on their own lane, and tasks of
+ * other lanes read or write. */
 static enum ss_status new_behind_sums(const struct ss_exec *e, struct region *x, size_t bytes,
                                       const char *what)
 {
     return (e->plan->options.device_sums ? ss_region_new_shared : ss_region_new)(e, x, bytes, what);
 }
 
-/* A bucket is fp32, and behind that may be a copy in another format, as aligned as memory of its own. */
+/* A bucket is stored as fp32, optionally followed by a copy in another format, aligned like a
+ * separate allocation. */
 enum { COPY_ALIGNMENT = 256 };
 static size_t bytes_of(const struct ss_bucket_bytes *bytes, enum ss_dtype copy)
 {
-    const size_t all = bytes->room + bytes->frozen;
+    const size_t all = bytes->capacity + bytes->frozen;
     return copy == SS_DTYPE_F32
                ? all
                : ss_round_up(all, COPY_ALIGNMENT) + all / sizeof(float) * ss_dtype_bytes(copy);
 }
 
-/* What its region is used for. */
+/* Sets the layout of a bucket's region. */
 static void divide(struct region *x, const struct ss_bucket_bytes *bytes, enum ss_dtype copy)
 {
-    x->r.bytes = bytes->room;
+    x->r.bytes = bytes->capacity;
     x->r.frozen = bytes->frozen;
     x->r.copy_at =
-        copy == SS_DTYPE_F32 ? 0 : ss_round_up(bytes->room + bytes->frozen, COPY_ALIGNMENT);
+        copy == SS_DTYPE_F32 ? 0 : ss_round_up(bytes->capacity + bytes->frozen, COPY_ALIGNMENT);
 }
 
 static enum ss_status create_weights(struct ss_exec *e, int k, const struct ss_bucket_bytes *bytes)
@@ -89,7 +91,7 @@ static enum ss_status create_bucket(struct ss_exec *e, int k)
         SS_TRY(ss_region_new(e, &e->grads[k], bytes_of(&bytes, wire), "gradients"));
     divide(&e->grads[k], &bytes, wire);
     if (plan->options.accumulate > 1)
-        SS_TRY(ss_region_new(e, &e->accum[k], bytes.room, "gradients of several micro-steps"));
+        SS_TRY(ss_region_new(e, &e->accum[k], bytes.capacity, "accumulated gradients"));
     const int states = plan->options.states;
     size_t begin;
     const size_t share = ss_exec_share(e, k, &begin) * sizeof(float);
@@ -98,8 +100,8 @@ static enum ss_status create_bucket(struct ss_exec *e, int k)
     return SS_OK;
 }
 
-/* Of blocks without trained parameters: and room for the gradients that backward makes of the largest of
- * those beside what others want. */
+/* Creates buckets of blocks without trained parameters. Also allocates scratch for the unused
+ * weight gradients that their backward computes, as large as the largest of them. */
 static enum ss_status create_frozen(struct ss_exec *e)
 {
     const struct ss_plan *plan = e->plan;
@@ -116,7 +118,7 @@ static enum ss_status create_frozen(struct ss_exec *e)
                : SS_OK;
 }
 
-/* Each bucket's parameters in plan order, each on a cache line of its own. */
+/* Each bucket's parameters in plan order, each aligned to a cache line. */
 static enum ss_status create_parameters(struct ss_exec *e)
 {
     const struct ss_plan *plan = e->plan;
@@ -130,7 +132,7 @@ static enum ss_status create_parameters(struct ss_exec *e)
     return SS_OK;
 }
 
-/* A slot's slices are one batch to the first layer, and to the upload. */
+/* The slices of a slot form one batch for the first layer and the upload. */
 static enum ss_status create_slots(struct ss_exec *e)
 {
     const struct ss_plan *plan = e->plan;
@@ -167,7 +169,7 @@ static enum ss_status create_slots(struct ss_exec *e)
     ss_region_new_token(&e->log);
     ss_region_new_token(&e->token);
     ss_region_new_token(&e->sync);
-    /* Backward and sums are on different lanes. */
+    /* Backward and all-reduces run on different lanes. */
     if (plan->options.device_sums && plan->options.no_overlap)
         return ss_order_create(&e->token.r.order);
     return SS_OK;

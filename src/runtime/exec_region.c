@@ -1,5 +1,5 @@
-/* exec_region.c: the executor's pieces of memory, each on the device that works on it and
- * registered with StarPU there, once (contract in exec_internal.h). */
+/* exec_region.c: memory regions of the executor. Each is allocated on the device that works on it
+ * and registered there with StarPU once (contract in exec_internal.h). */
 #include "codelets/lane.h"
 #include "comm/nccl.h"
 #include "core/log.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* StarPU's memory node where it lives. */
+/* StarPU memory node of the region. */
 static int node_of(const struct ss_exec *e, const struct region *x)
 {
     const int device = x->home == REGION_DEVICE || x->home == REGION_SUMS;
@@ -39,7 +39,7 @@ enum ss_status ss_region_new_host(const struct ss_exec *e, struct region *x, siz
     SS_TRY(e->kernels->alloc_host(e->device, bytes, what, &data));
     x->home = REGION_HOST;
     ss_region_register(e, x, data, bytes);
-    /* Or StarPU would give the copy worker, which writes here, memory on the device for that. */
+    /* Otherwise StarPU would allocate device memory when the copy worker writes here. */
     starpu_data_set_wt_mask(x->r.handle, 1u << STARPU_MAIN_RAM);
     return SS_OK;
 }
@@ -77,7 +77,7 @@ enum ss_status ss_region_new_summed(const struct ss_exec *e, struct region *x, s
 enum ss_status ss_region_acquire(const struct ss_exec *e, const struct region *x,
                                  enum starpu_data_access_mode mode, void **data)
 {
-    SS_STARPU_TRY(starpu_data_acquire(x->r.handle, mode)); /* at its home */
+    SS_STARPU_TRY(starpu_data_acquire(x->r.handle, mode)); /* on its home node */
     *data = starpu_data_handle_to_pointer(x->r.handle, (unsigned)node_of(e, x));
     return SS_OK;
 }

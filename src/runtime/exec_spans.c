@@ -1,4 +1,5 @@
-/* exec_spans.c: which elements of a bucket are updated in which way (contract in exec_internal.h). */
+/* exec_spans.c: assigns update factors (learning rate, weight decay, adaptation) to the elements
+ * of a bucket (contract in exec_internal.h). */
 #include "core/log.h"
 #include "core/round.h"
 #include "optim/parameter_groups.h"
@@ -12,7 +13,8 @@ static int alike(const struct ss_span *a, const struct ss_span *b)
     return a->lr == b->lr && a->decay == b->decay && a->adapt == b->adapt;
 }
 
-/* What of n spans lies in this rank's share, from whose first element they count then. */
+/* Clips n spans to this rank's share and makes them relative to its first element. Returns the
+ * number of spans left. */
 static uint32_t clip_to_share(const struct ss_exec *e, int k, struct ss_span *span, uint32_t n)
 {
     size_t begin;
@@ -30,8 +32,8 @@ static uint32_t clip_to_share(const struct ss_exec *e, int k, struct ss_span *sp
     return kept;
 }
 
-/* A bucket's spans from those of its parameters; neighbours that are alike are one, but of an
- * optimizer that takes norms of each. Returns their number. */
+/* Builds a bucket's spans from those of its parameters. Merges equal neighbors, unless the
+ * optimizer computes norms per parameter. Returns their number. */
 static uint32_t place_spans(const struct ss_exec *e, int k, const struct ss_span *of,
                             struct ss_span *out)
 {
@@ -68,14 +70,14 @@ static void cut(const struct ss_span *span, uint32_t n, struct ss_chunk *out)
         }
 }
 
-/* Both tables are in one piece of memory, from there. */
+/* Both tables are in one allocation, which starts at `there`. */
 static struct ss_spans spans_at(char *there, uint32_t n, uint32_t chunks)
 {
     struct ss_chunk *chunk = (void *)(there + n * sizeof(struct ss_span));
     return (struct ss_spans){n, chunks, (void *)there, chunk};
 }
 
-/* To the device's memory; and they stay in the host's. */
+/* Copies the spans to device memory; the host copy is retained. */
 static enum ss_status upload(struct ss_exec *e, int k, const struct ss_span *span, uint32_t n)
 {
     const uint32_t chunks = span[n - 1].chunk + span[n - 1].chunks;

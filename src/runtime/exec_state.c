@@ -1,5 +1,5 @@
-/* exec_state.c: what is read from and written to an executor between steps: parameters and the
- * optimizer's states, loss scale, metrics of evaluations, and the memory that NCCL is told of. */
+/* exec_state.c: access to an executor's data between steps: parameters and optimizer states, loss
+ * scale, evaluation metrics, and the memory registered with NCCL. */
 #include "codelets/lane.h"
 #include "comm/nccl.h"
 #include "core/alloc.h"
@@ -23,7 +23,7 @@ enum ss_status ss_exec_eval_metrics(const struct ss_exec *e, struct ss_metrics *
     return ss_region_get(e, &e->metrics[e->options.slots], 0, out, sizeof *out);
 }
 
-/* What the loss has read, which nothing has overwritten since. */
+/* Finds the loss task of evaluation. Its input is not overwritten after the step. */
 static const struct ss_plan_task *find_loss(const struct ss_plan *plan)
 {
     const struct ss_plan_task *t = plan->eval.task + plan->eval.count - 1;
@@ -61,8 +61,8 @@ enum ss_status ss_exec_eval_logits(const struct ss_exec *e, float *out)
     return status;
 }
 
-/* Where parameter i lives, in its native layout; or a state of it, unless `state` is PARAM: so many floats
- * into a region, or into rank 0's whole of it. */
+/* Location of parameter i in its native layout, or of one of its states unless `state` is PARAM:
+ * an offset in floats into a region, or into rank 0's full copy. */
 enum { PARAM = -1 };
 struct place {
     const struct region *region;
@@ -101,7 +101,7 @@ static enum ss_status read_place(const struct ss_exec *e, struct place at, float
     return SS_OK;
 }
 
-/* Room on rank 0 for the whole of a state of which each rank has its share. */
+/* Allocates rank 0's full copy of a sharded state. */
 static enum ss_status make_whole(struct ss_exec *e, int bucket, int state)
 {
     float **whole = &e->whole[bucket * e->plan->options.states + state];
@@ -120,7 +120,8 @@ void ss_exec_drop_states(struct ss_exec *e, int bucket)
     }
 }
 
-/* n elements from `at` of every rank's share, to rank 0's whole; a share may end earlier. */
+/* Gathers n elements, from `at` in every rank's share, into rank 0's full copy. A share may end
+ * earlier. */
 static enum ss_status collect_part(struct ss_exec *e, int k, int s, size_t at, size_t n)
 {
     struct ss_comm *comm = e->options.comm;
@@ -135,7 +136,7 @@ static enum ss_status collect_part(struct ss_exec *e, int k, int s, size_t at, s
         status = ss_region_get(e, &e->state[index], at * sizeof *mine, mine,
                                (own < n ? own : n) * sizeof *mine);
     if (status != SS_OK)
-        ss_comm_abort(comm, status); /* the others wait in the gather */
+        ss_comm_abort(comm, status); /* other ranks block in the gather */
     else
         status = ss_comm_gather_alloc(comm, mine, n * sizeof *mine, &all,
                                       "gather of the optimizer's states");
@@ -184,7 +185,7 @@ static enum ss_status gather(const struct ss_exec *e, float *data, size_t count)
     return ss_comm_allgather_f32(e->options.comm, data, count, what);
 }
 
-/* Every rank's share of the fp32 weights to all. */
+/* All-gathers the fp32 weights from the ranks' shares. */
 static enum ss_status gather_weights(const struct ss_exec *e)
 {
     for (int k = 0; k < e->plan->nbuckets; k++) {
@@ -222,7 +223,8 @@ static enum ss_status cast(void *arg)
     return c->e->kernels->cast(c->e->device, c->from, c->to, c->count);
 }
 
-/* Bring weights that compute up to date with their masters: `count` from `at` on, the beginning of a parameter. */
+/* Updates the compute-format copy of `count` master weights, starting at `at`, the first of a
+ * parameter. */
 static enum ss_status refresh_copy(struct ss_exec *e, int bucket, size_t at, size_t count)
 {
     const struct region *x = bucket < 0 ? NULL : &e->params[bucket];
@@ -246,8 +248,8 @@ static enum ss_status refresh_bucket(struct ss_exec *e, int bucket)
     return refresh_copy(e, bucket, 0, (r->bytes + r->frozen) / sizeof(float));
 }
 
-/* Host memory for parameter i in its native layout. */
-static enum ss_status native_room(const struct ss_exec *e, int i, size_t *bytes, float **out)
+/* Allocates host memory for parameter i in its native layout. */
+static enum ss_status native_capacity(const struct ss_exec *e, int i, size_t *bytes, float **out)
 {
     *bytes = ss_op_param_bytes(e->plan, e->op, &e->plan->param[i]);
     *out = ss_aligned_alloc(ss_round_up(*bytes, 64));
@@ -259,7 +261,7 @@ static int is_weight(const struct ss_exec *e, const struct ss_plan_param *p)
     return ss_graph_param(e->plan->graph, p->graph_param)->role == SS_PARAM_WEIGHT;
 }
 
-/* A weight in its native layout, from the plain one or to it. */
+/* Conversion of a weight from or to its native layout. */
 struct conversion {
     struct ss_op *op;
     const float *from;
@@ -285,7 +287,7 @@ static enum ss_status put(struct ss_exec *e, int i, int state, const float *plai
     if (!is_weight(e, p))
         return write_place(e, at, plain, (size_t)p->elements * sizeof *plain);
     size_t bytes;
-    SS_TRY(native_room(e, i, &bytes, &native));
+    SS_TRY(native_capacity(e, i, &bytes, &native));
     enum ss_status status = ss_on_compute(import, &(struct conversion){op, plain, native});
     if (status == SS_OK)
         status = write_place(e, at, native, bytes);
@@ -302,7 +304,7 @@ static enum ss_status get(struct ss_exec *e, int i, int state, float *plain)
     if (!is_weight(e, p))
         return read_place(e, at, plain, (size_t)p->elements * sizeof *plain);
     size_t bytes;
-    SS_TRY(native_room(e, i, &bytes, &native));
+    SS_TRY(native_capacity(e, i, &bytes, &native));
     enum ss_status status = read_place(e, at, native, bytes);
     if (status == SS_OK)
         status = ss_on_compute(export, &(struct conversion){op, native, plain});
@@ -335,7 +337,7 @@ enum ss_status ss_exec_get_state(struct ss_exec *e, int i, int state, float *pla
     return get(e, i, state, plain);
 }
 
-/* The average is the last of the states. */
+/* The EMA is the last of the states. NULL: disabled. */
 static const struct region *ema_of(const struct ss_exec *e, int bucket)
 {
     const int states = e->plan->options.states;
@@ -344,13 +346,13 @@ static const struct region *ema_of(const struct ss_exec *e, int bucket)
                : NULL;
 }
 
-/* This rank's share of bucket k's weights, and their average. */
+/* This rank's share of bucket k's weights, and of their EMA. */
 struct share {
     char *weights, *ema;
     size_t bytes;
 };
 
-/* Calls `work` while both are acquired. */
+/* Acquires both, calls `work` and releases them. */
 static enum ss_status with_share(const struct ss_exec *e, int k,
                                  enum ss_status (*work)(const struct ss_exec *e,
                                                         const struct share *s))
@@ -390,14 +392,14 @@ static enum ss_status swap_share(const struct ss_exec *e, const struct share *s)
     const size_t bytes = s->bytes;
     void *host = malloc(bytes ? bytes : 1);
     enum ss_status status = host ? e->kernels->copy(e->device, host, s->weights, bytes)
-                                 : ss_fail_memory("the average of the weights", bytes);
+                                 : ss_fail_memory("the EMA of the weights", bytes);
     if (status == SS_OK)
         status = e->kernels->copy(e->device, s->weights, s->ema, bytes);
     if (status == SS_OK)
         status = e->kernels->copy(e->device, s->ema, host, bytes);
     free(host);
     if (status != SS_OK)
-        ss_comm_abort(e->options.comm, status); /* the others wait in the gather */
+        ss_comm_abort(e->options.comm, status); /* other ranks block in the all-gather */
     return status;
 }
 
@@ -439,7 +441,7 @@ enum ss_status ss_exec_set_scaler(struct ss_exec *e, const struct ss_exec_scaler
     return ss_region_put(e, &e->scaler, 0, &s, sizeof s);
 }
 
-/* Rank 0's content of a region to all ranks, through host memory. */
+/* Broadcasts rank 0's content of a region to all ranks, through host memory. */
 static enum ss_status broadcast(struct ss_exec *e, const struct region *x, const char *what)
 {
     const size_t bytes = x->r.bytes + x->r.frozen;
@@ -464,7 +466,7 @@ enum ss_status ss_exec_broadcast_params(struct ss_exec *e)
     return ss_exec_broadcast_running(e);
 }
 
-/* To each rank its share of what was set on rank 0. */
+/* Distributes a state that was set on rank 0: each rank takes its share. */
 static enum ss_status deal_state(struct ss_exec *e, int k, int s)
 {
     struct ss_comm *comm = e->options.comm;
@@ -505,7 +507,7 @@ enum ss_status ss_exec_broadcast_running(struct ss_exec *e)
 }
 
 #ifdef HAVE_NCCL
-/* Register the buckets, from where their memory begins, and check that they are summed well. */
+/* Registers the gradient buckets, from the start of their memory, and verifies the all-reduce. */
 static enum ss_status prepare_sums(struct ss_exec *e, struct ss_nccl *nccl)
 {
     const size_t n = (size_t)e->plan->nbuckets,
@@ -515,7 +517,7 @@ static enum ss_status prepare_sums(struct ss_exec *e, struct ss_nccl *nccl)
     for (int k = 0; k < e->plan->nbuckets; k++) {
         const struct ss_region *r = &e->grads[k].r;
         const size_t bytes = r->bytes / sizeof(float) * element;
-        /* Of a window all ranks must give NCCL the same place, and shares are different ones. */
+        /* NCCL requires the same window offset on all ranks; shares differ. */
         if (!ss_exec_shards(e))
             SS_TRY(ss_nccl_register(nccl, e->grads[k].data, r->copy_at + bytes));
         largest = bytes > most ? (char *)e->grads[k].data + r->copy_at : largest;
@@ -529,7 +531,7 @@ static enum ss_status prepare_sums(struct ss_exec *e, struct ss_nccl *nccl)
         ss_nccl_verify(nccl, e->device, e->plan->options.grad_dtype, largest, counts, n);
     free(counts);
     SS_TRY(status);
-    /* Between parameters nobody writes; what lies there is summed again each step. */
+    /* Zero the padding between parameters: it is never written, but reduced in each step. */
     SS_TRY(e->kernels->zero_async(largest, most, e->kernels->stream(e->device)));
     return e->kernels->synchronize(e->device);
 }
@@ -540,7 +542,7 @@ enum ss_status ss_exec_use_nccl(struct ss_exec *e, struct ss_nccl *nccl)
         SS_TRY(prepare_sums(e, nccl));
     const double stop[] = {0, 1};
     void *pinned;
-    SS_TRY(e->kernels->alloc_host(e->device, sizeof stop, "two numbers", &pinned));
+    SS_TRY(e->kernels->alloc_host(e->device, sizeof stop, "stop flags", &pinned));
     e->stop = memcpy(pinned, stop, sizeof stop);
     e->options.runtime->lanes->stop = e->stop;
     e->options.runtime->lanes->nccl = nccl;
@@ -565,7 +567,8 @@ static int all_finite(const void *data, size_t bytes)
     return !bad;
 }
 
-/* hash NULL: none is wanted; else of the first `hashed` bytes, and of frozen parameters. */
+/* Checks all values; hashes the first `hashed` bytes and the frozen parameters. hash may be
+ * NULL. */
 static enum ss_status survey(const struct ss_exec *e, const struct region *x, size_t hashed,
                              uint64_t *hash, int *finite)
 {

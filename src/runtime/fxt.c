@@ -10,17 +10,17 @@
 #include <string.h>
 
 #ifdef STARPU_USE_FXT
-/* Of what StarPU can record: tasks, sleeping workers, marks. The rest, such as each look of a
- * worker at its queue, would cost several times as much as these. */
+/* Event categories to record: tasks, sleeping workers, user events. The others, such as each poll
+ * of a queue, would cost several times as much. */
 static const char events[] = "TASK|WORKER|USER|EVENT|MPI";
 static int prepared;
 
-/* In the environment from ss_fxt_announce on. The rank is known only when there are threads that
- * may read the environment; its value is filled in then, and its list of variables
- * does not change. */
+/* In the environment from ss_fxt_announce on. The rank is known only when other threads exist
+ * that may read the environment. Therefore the value is completed in place later, and the list of
+ * variables does not change. */
 static const char prefix_name[] = "STARPU_FXT_PREFIX=";
 static char prefix[sizeof prefix_name + 4096];
-/* Likewise: its last letter says whether StarPU shall record, when it starts. */
+/* Likewise. The last character selects whether StarPU records from its start. */
 static char wish[] = "STARPU_FXT_TRACE=1";
 static char *const answer = wish + sizeof wish - 2;
 
@@ -42,20 +42,20 @@ static enum ss_status make_folder(const char *dir, int rank)
     snprintf(name, sizeof name, "fxt-%04d", rank);
     SS_TRY(ss_folder_join(path, sizeof path - 1, dir, name));
     SS_TRY(ss_folder_make(path));
-    if (prefix[0]) /* StarPU puts its file's name behind it */
+    if (prefix[0]) /* StarPU appends its file name */
         snprintf(prefix, sizeof prefix, "%s%s/", prefix_name, path);
     return SS_OK;
 }
 
 enum ss_status ss_fxt_prepare(const char *dir, int rank)
 {
-    if (dir)
-        SS_TRY(make_folder(dir, rank));
     prepared = dir != NULL;
     if (!starpu_fxt_is_enabled())
         return SS_OK;
+    if (dir)
+        SS_TRY(make_folder(dir, rank));
     starpu_profiling_set_id(rank);
-    if (!dir) /* StarPU looks at STARPU_FXT_EVENTS only if it is told to begin at once */
+    if (!dir) /* StarPU reads STARPU_FXT_EVENTS only if it records from its start */
         starpu_fxt_autostart_profiling(1);
     return SS_OK;
 }

@@ -1,23 +1,26 @@
-/* StarPU's own trace, for starpu_fxt_tool: where the StarPU of this build has FxT. */
+/* StarPU's FxT trace, for starpu_fxt_tool, if StarPU was built with FxT. */
 #ifndef SS_RUNTIME_FXT_H
 #define SS_RUNTIME_FXT_H
 
 #include "codelets/hooks.h"
 
-/* StarPU shall record what happens in the steps of ss_fxt_hooks. What STARPU_FXT_TRACE,
- * STARPU_FXT_PREFIX and STARPU_FXT_EVENTS say already stays. It changes the environment, so before
- * the process has a second thread. Without FxT nothing happens. */
+/* Request a recording of the steps of ss_fxt_hooks. Existing values of STARPU_FXT_TRACE,
+ * STARPU_FXT_PREFIX and STARPU_FXT_EVENTS take precedence. Call it before the process has a
+ * second thread, because it changes the environment. Does nothing without FxT. */
 void ss_fxt_announce(void);
-/* Before StarPU starts. The name of its file ends with the rank. dir: of --trace, into DIR/fxt-NNNN, NNNN being the
- * rank, after ss_fxt_announce; NULL: if STARPU_FXT_TRACE asks for a trace, where STARPU_FXT_PREFIX says, from StarPU's
- * start on. Errors: SS_ERR_IO, SS_ERR_INVALID (a name too long). */
+/* Set the trace file, before StarPU starts; its name ends with the rank. dir: the folder of
+ * --trace, after ss_fxt_announce; the file is written into DIR/fxt-NNNN, NNNN being the rank.
+ * NULL: if STARPU_FXT_TRACE requests a trace, it is written to STARPU_FXT_PREFIX and starts with
+ * StarPU. Errors: SS_ERR_IO, SS_ERR_INVALID (a name too long). */
 enum ss_status ss_fxt_prepare(const char *dir, int rank);
-/* StarPU runs, and shall record nothing until then. Nothing happens without ss_fxt_prepare. */
+/* Stop recording, while StarPU is running; the hooks restart it. Does nothing without
+ * ss_fxt_prepare. */
 void ss_fxt_end(void);
-/* StarPU has ended: the process's next run records nothing unless it is announced again. What
- * STARPU_FXT_TRACE of the user's own says stays. */
+/* Reset after StarPU has shut down: the next run of the process records only if it is announced
+ * again. A STARPU_FXT_TRACE set by the user is unchanged. */
 void ss_fxt_withdraw(void);
-/* To be hung on the executor: record these steps. NULL: there is no FxT. Only one at a time. */
+/* Return hooks for the executor that record these steps, or NULL without FxT. Only one at a
+ * time. */
 struct ss_hooks *ss_fxt_hooks(uint64_t first, uint64_t last);
 
 #endif

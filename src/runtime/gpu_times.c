@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* Looks at both clocks at the start; more until the last one is the closest. */
+/* Clock comparisons at the start: LOOKS, and more until the last one is the closest. */
 enum { LOOKS = 5, MAX_LOOKS = 50 };
 
 struct mark {
@@ -14,12 +14,12 @@ struct mark {
     int used;
 };
 
-/* A step's marks, by the tasks' numbers. */
+/* Events of a step, by task index. */
 struct step_marks {
-    uint64_t step; /* 0: none yet */
+    uint64_t step; /* 0: unused */
     ss_event reference;
     uint64_t reference_ns; /* on the host's clock */
-    double since_last_ms;  /* since the reference of the step before, on the GPU's clock */
+    double since_last_ms;  /* from the previous step's reference, on the GPU's clock */
     struct mark *mark;
 };
 
@@ -29,9 +29,9 @@ struct ss_gpu_times {
     const struct ss_kernels *kernels;
     struct ss_device *gpu;
     size_t tasks;
-    uint64_t count; /* steps that are kept: those behind them have been reported */
+    uint64_t count; /* number of steps stored; earlier ones are reported */
     ss_stream idle;
-    struct step_marks *step, *last; /* last: begun */
+    struct step_marks *step, *last; /* last: most recently begun */
     struct mark *mark;              /* of all steps */
 };
 
@@ -60,9 +60,9 @@ static const struct step_marks *next_of(const struct ss_gpu_times *t, const stru
     return next->step == s->step + 1 ? next : NULL;
 }
 
-/* The host's time `ms` after a step's reference. It is interpolated between the references of two
- * steps, so that it never runs backwards where a later look corrects an earlier one: tasks of one
- * stream do not overlap, whichever their steps. */
+/* Converts a time `ms` after a step's reference to host time. Interpolates between the references
+ * of two steps, so that time is monotonic even if a later reference corrects an earlier one:
+ * tasks of one stream do not overlap, also across steps. */
 static uint64_t at(const struct ss_gpu_times *t, const struct step_marks *s, double ms)
 {
     const struct step_marks *next;
@@ -92,7 +92,7 @@ static enum ss_status hand_over(struct ss_gpu_times *t, struct step_marks *s)
     return SS_OK;
 }
 
-/* Where the reference is on the host's clock: between two looks at it. */
+/* Records the reference event between two reads of the host's clock. */
 static enum ss_status poll_events(struct ss_gpu_times *t, struct step_marks *s, uint64_t *before,
                                   uint64_t *after)
 {
@@ -103,7 +103,7 @@ static enum ss_status poll_events(struct ss_gpu_times *t, struct step_marks *s, 
     return SS_OK;
 }
 
-/* The first one: the closest of a few looks. */
+/* Sets the first reference: the closest of several comparisons. */
 static enum ss_status first_reference(struct ss_gpu_times *t, struct step_marks *s)
 {
     uint64_t before, after, best = UINT64_MAX;
@@ -118,7 +118,7 @@ static enum ss_status first_reference(struct ss_gpu_times *t, struct step_marks 
     return SS_OK;
 }
 
-/* A later one goes by the GPU's clock, as long as that agrees with the host's. */
+/* Sets a later reference by the GPU's clock, within the bounds of the host's clock. */
 static enum ss_status next_reference(struct ss_gpu_times *t, struct step_marks *s)
 {
     uint64_t before, after;
@@ -134,7 +134,7 @@ static enum ss_status next_reference(struct ss_gpu_times *t, struct step_marks *
     return SS_OK;
 }
 
-/* The first task of a step: give its place free, and look at both clocks. */
+/* First task of a step: reports the previous step of this entry, and compares both clocks. */
 static enum ss_status begin_step(struct ss_gpu_times *t, struct step_marks *s, uint64_t step)
 {
     if (s->step)
@@ -206,7 +206,7 @@ enum ss_status ss_gpu_times_close(struct ss_gpu_times *t, int whole)
     enum ss_status status = SS_OK;
     if (!t)
         return SS_OK;
-    for (uint64_t i = 1; t->last && i <= t->count; i++) { /* the oldest step first */
+    for (uint64_t i = 1; t->last && i <= t->count; i++) { /* oldest step first */
         struct step_marks *s = marks_of(t, t->last->step + i);
         if (whole && status == SS_OK && s->step)
             status = hand_over(t, s);

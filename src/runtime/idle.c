@@ -1,5 +1,5 @@
-/* idle.c: StarPU calls the hook on a worker each time that it has looked for a task and found none.
- * No lock is held there. */
+/* idle.c: StarPU calls the hook on a worker after each poll that found no task. No lock is held
+ * there. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -13,10 +13,10 @@
 #include <time.h>
 
 enum {
-    BUSY_NS = 20000,  /* a longer time between two calls was a task, or a sleep of StarPU's own */
-    EAGER_NS = 50000, /* look for so long without sleeping */
+    BUSY_NS = 20000,  /* a longer time between two calls was a task, or a sleep inside StarPU */
+    EAGER_NS = 50000, /* poll for this time without sleeping */
     SLEEP_MIN_NS = 20000,
-    SLEEP_MAX_NS = 200000, /* of a rank with a core of its own */
+    SLEEP_MAX_NS = 200000, /* of a rank with its own core */
 };
 
 static uint64_t longest_ns;
@@ -42,16 +42,16 @@ static unsigned cpu_worker_idles(void *unused)
 {
     (void)unused;
     if (starpu_worker_get_type(starpu_worker_get_id()) == STARPU_CPU_WORKER)
-        sleep_briefly(); /* another one feeds a GPU */
+        sleep_briefly(); /* other workers drive a GPU */
     return 1;
 }
 
 #ifdef SS_HOSTGPU
 static int hook_of_feeder = -1;
 
-/* An emulated GPU computes on the cores that the thread which feeds it looks for tasks on. StarPU
- * has no idle hooks for it; this one is called at each of its looks, which take longer than BUSY_NS
- * while the GPU has a task, as cudaEventQuery does then. */
+/* An emulated GPU computes on the cores of the thread that drives it. StarPU has no idle hooks
+ * for that thread, but calls this hook on each of its polls. While the GPU has a task a poll
+ * takes longer than BUSY_NS, as cudaEventQuery does then. */
 static unsigned feeder_polls(void *unused)
 {
     const int worker = starpu_worker_get_id();
@@ -69,12 +69,12 @@ enum ss_status ss_idle_start(int ranks, int cores)
         longest_ns = longest_ns * (uint64_t)ranks / (uint64_t)cores;
     hook = starpu_idle_hook_register(cpu_worker_idles, NULL);
     if (hook < 0)
-        return ss_fail(SS_ERR_LIBRARY, "StarPU: starpu_idle_hook_register: no room for a hook");
+        return ss_fail(SS_ERR_LIBRARY, "StarPU: starpu_idle_hook_register: no free hook slot");
 #ifdef SS_HOSTGPU
     hook_of_feeder = starpu_progression_hook_register(feeder_polls, NULL);
     if (hook_of_feeder < 0)
         return ss_fail(SS_ERR_LIBRARY,
-                       "StarPU: starpu_progression_hook_register: no room for a hook");
+                       "StarPU: starpu_progression_hook_register: no free hook slot");
 #endif
     return SS_OK;
 }

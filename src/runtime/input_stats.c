@@ -8,17 +8,17 @@
 enum {
     LOAD = SS_HOOKS_KIND(SS_TASK_LOAD),
     CONVERT = SS_HOOKS_KIND(SS_TASK_CONVERT),
-    /* The last ones of a micro-step. */
+    /* The last tasks of a micro-batch. */
     UPDATE = SS_HOOKS_KIND(SS_TASK_ADD) | SS_HOOKS_KIND(SS_TASK_UPDATE),
 };
 
-/* Of a micro-step. */
+/* State of one micro-batch. */
 struct ss_input_stats_step {
     _Atomic uint64_t loaded, computed; /* CLOCK_MONOTONIC in ns */
-    ss_event begin, end;               /* GPU, else NULL */
+    ss_event begin, end;               /* GPU; otherwise NULL */
 };
 
-/* Micro-step so many of a step; -1: the last one of the step before. */
+/* Entry of a micro-batch of a step; micro = -1: the last one of the previous step. */
 static struct ss_input_stats_step *entry(const struct ss_input_stats *f, uint64_t step, int micro)
 {
     const uint64_t number =
@@ -67,7 +67,7 @@ static void task_ends(void *arg, const struct ss_step_args *args)
         raise_to(&entry_of(arg, args)->computed, args->times.end);
 }
 
-/* The conversion of its input is the first work of a micro-step. */
+/* The conversion of its input is the first task of a micro-batch. */
 static enum ss_status enqueue_begins(void *arg, const struct ss_step_args *args, int lane,
                                      ss_stream stream)
 {
@@ -87,8 +87,8 @@ static enum ss_status enqueue_ends(void *arg, const struct ss_step_args *args, s
     return f->kernels->record(s->end, stream);
 }
 
-/* At most *waited: how long the GPU had nothing to do between the step before and this one. The
- * former was only enqueued when its `computed` was set, and may have run long after that. */
+/* Limits *waited to the GPU's idle time between the previous micro-batch and this one. `computed`
+ * of the previous one is set when it is enqueued; it may have run long after that. */
 static enum ss_status shorten_to_gap(const struct ss_input_stats *f,
                                      const struct ss_input_stats_step *before,
                                      const struct ss_input_stats_step *s, uint64_t *waited)
@@ -101,7 +101,7 @@ static enum ss_status shorten_to_gap(const struct ss_input_stats *f,
     return SS_OK;
 }
 
-/* Add what the micro-step has waited for. */
+/* Adds the wait of a micro-batch. */
 static enum ss_status add_wait(struct ss_input_stats *f, const struct ss_step_args *args, int micro)
 {
     const struct ss_input_stats_step *s = entry(f, args->step, micro),
@@ -137,7 +137,7 @@ enum ss_status ss_input_stats_open(struct ss_input_stats *f, const struct ss_pla
                                  .step_ends = step_ends,
                                  .ended = LOAD | UPDATE,
                                  .task_ends = task_ends};
-    /* A step is reported while the one behind it may be computed and `slots` more are loaded. */
+    /* When a step is reported, the next one may be computing and `slots` more may be loading. */
     f->count = (2 * (uint64_t)slots + 2) * (uint64_t)plan->options.accumulate;
     f->step = calloc(f->count, sizeof *f->step);
     if (!f->step)

@@ -1,9 +1,9 @@
-/* Statistics of the input: the time of load tasks, and how long training steps waited for their input.
+/* Input statistics: time of load tasks, and time that training steps wait for their input.
  *
- * A micro-step can begin when the one before it has been computed, or when its step was submitted if
- * that was later. What passes from then until its last slice is loaded is waited for. On a GPU, whose work
- * is enqueued ahead, the clock is the GPU's own, from events: what passed between two steps, if the
- * input was late. */
+ * A micro-batch can start when the previous one is computed, or when its step is submitted,
+ * whichever is later. The wait lasts from then until its last slice is loaded. A GPU's work is
+ * enqueued ahead, so there the wait is the gap between two steps, measured with GPU events, if
+ * the input was late. */
 #ifndef SS_RUNTIME_INPUT_STATS_H
 #define SS_RUNTIME_INPUT_STATS_H
 
@@ -12,25 +12,25 @@
 struct ss_input_stats_step;
 
 struct ss_input_stats {
-    struct ss_hooks hooks; /* to be hung on the executor */
+    struct ss_hooks hooks; /* to attach to the executor */
     const struct ss_plan *plan;
-    const struct ss_kernels *kernels; /* of a GPU, else NULL */
+    const struct ss_kernels *kernels; /* of a GPU; otherwise NULL */
     struct ss_device *gpu;
-    struct ss_input_stats_step *step; /* of the last micro-steps, by number */
-    uint64_t count;            /* those that are kept */
+    struct ss_input_stats_step *step; /* ring of recent micro-batches, by number */
+    uint64_t count;                   /* size of the ring */
     _Atomic uint64_t busy_ns, images, waited_ns;
 };
 
-/* slots: steps in flight; lanes NULL: the CPU computes. plan outlives the feed, which does not move.
- * Errors: SS_ERR_MEMORY, SS_ERR_LIBRARY. Closed in every case. */
+/* slots: steps in flight. lanes NULL: the CPU computes. plan must outlive feed, and feed must not
+ * move in memory. The caller closes feed in every case. Errors: SS_ERR_MEMORY, SS_ERR_LIBRARY. */
 enum ss_status ss_input_stats_open(struct ss_input_stats *feed, const struct ss_plan *plan,
                                    int slots, const struct ss_lanes *lanes);
-void ss_input_stats_close(struct ss_input_stats *feed); /* zeroed is fine */
+void ss_input_stats_close(struct ss_input_stats *feed); /* feed may be zeroed */
 
 struct ss_input_totals {
     double images; /* loaded for training */
-    double busy_s; /* of all load tasks, one after the other */
-    double wait_s; /* in which steps waited for their input */
+    double busy_s; /* sum over all load tasks */
+    double wait_s; /* time that steps waited for their input */
 };
 struct ss_input_totals ss_input_stats_totals(const struct ss_input_stats *feed);
 

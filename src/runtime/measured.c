@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Codelets, with room: a name for each operation's forward and backward, and for each other kind. */
+/* Upper limit of codelets: one for each operation's forward and backward, and each other kind. */
 enum { MODELS = 64 };
 
 struct models {
     int count;
     struct {
         const char *name;
-        struct starpu_perfmodel model; /* without a file: empty */
+        struct starpu_perfmodel model; /* empty if there is no file */
         int loaded;
     } of[MODELS];
 };
@@ -38,9 +38,9 @@ static struct starpu_perfmodel *find(struct models *m, const char *name)
     return m->of[i].loaded ? &m->of[i].model : NULL;
 }
 
-/* *us: the mean of its entry, of several implementations that of the first: the compute worker's; 0: there
- * is none. Only printing has no side effect: what gives expected times has StarPU calibrate from then on
- * where there are few. */
+/* *us: mean of the entry; with several implementations that of the first, the compute worker's.
+ * 0: no entry. The entry is printed and parsed, because functions that return expected times make
+ * StarPU calibrate entries with few samples. */
 static enum ss_status take_mean(struct starpu_perfmodel *model, char *worker, uint32_t footprint,
                                 double *us)
 {
@@ -63,7 +63,7 @@ static enum ss_status take_mean(struct starpu_perfmodel *model, char *worker, ui
     return SS_OK;
 }
 
-/* Some model has times of CPU workers. */
+/* 1 if any model has times of CPU workers. */
 static int has_cpus(void)
 {
     struct starpu_perfmodel_device cpu = {STARPU_CPU_WORKER, 0, 1};
@@ -96,7 +96,7 @@ static enum ss_status none_measured(void)
         getenv("STARPU_HOSTNAME"), getenv("STARPU_PERF_MODEL_DIR"));
 }
 
-/* The models are read where StarPU runs, and where it does not. */
+/* Reads the models whether or not StarPU is running. */
 static enum ss_status look_up_all(struct models *m, const struct ss_plan *plan, uint64_t key,
                                   double *seconds)
 {
@@ -176,12 +176,11 @@ void ss_measured_print(const struct ss_plan *plan, const double *seconds, FILE *
             fprintf(out, "%-15s %6d %10.3f\n", ss_task_kind_name((enum ss_task_kind)k), s.tasks[k],
                     s.kind[k] * 1e3);
     if (s.missing)
-        fprintf(out, "\n%d tasks that compute have not been measured\n", s.missing);
-    fprintf(
-        out,
-        "\ncompute: %.2f ms a step, %.0f images/s if nothing is waited for; loading: %.2f ms on "
-        "other workers\n",
-        s.compute * 1e3, images_per_second(plan, s.compute), s.load * 1e3);
+        fprintf(out, "\n%d compute tasks have not been measured\n", s.missing);
+    fprintf(out,
+            "\ncompute: %.2f ms a step, %.0f images/s without waiting; loading: %.2f ms on "
+            "other workers\n",
+            s.compute * 1e3, images_per_second(plan, s.compute), s.load * 1e3);
 }
 
 enum ss_status ss_measured_print_json(const struct ss_plan *plan, const double *seconds, FILE *out)

@@ -19,17 +19,18 @@
 #include <unistd.h>
 
 enum {
-    HOST_BYTES = 65, /* that StarPU takes of a name */
-    /* It cuts off longer names of files, and adds folders, a model and a host to this. */
+    HOST_BYTES = 65, /* StarPU's limit of a host name */
+    /* StarPU truncates longer file names; it appends folders, a model and a host to this path. */
     PLACE_BYTES = 200,
     WAIT_S = 600,
 };
 
 static char place[PLACE_BYTES];
 static int lock = -1;
-/* Values in the environment, which are changed there: it may not be set any more once there are threads.
- * calibrate, bus_calibrate: what the user has set, or NULL; the first rank alone heeds it. host: the kind's
- * name, empty until StarPU starts, as only then GPUs are asked for; NULL: the user's. */
+/* Values in the environment, modified in place, because setenv must not be called once there are
+ * threads. calibrate, bus_calibrate: set by the user, or NULL; only the first rank applies them.
+ * host: name of the node kind, empty until StarPU starts, as GPUs are queried only then; NULL:
+ * set by the user. */
 static char *calibrate, *bus_calibrate, *host;
 
 static enum ss_status put(const char *name, const char *value, char **out)
@@ -75,43 +76,44 @@ int ss_scheduler_uses_models(void)
     return name && !strncmp(name, "dm", 2);
 }
 
-/* Only these schedulers look at buses. Whoever sets the variable, and be it to 0, has StarPU measure what there
- * is not. */
+/* Only these schedulers use bus measurements. If the variable is set, even to 0, StarPU measures
+ * missing ones. */
 static int needs_buses(void)
 {
     return bus_calibrate || ss_scheduler_uses_models();
 }
 
-/* Of starpu_conf.bus_calibrate; 0: a StarPU without the patch cannot be told so. */
+/* Value of starpu_conf.bus_calibrate; 0: not supported by a StarPU without the patch. */
 #ifdef STARPU_BUS_CALIBRATE_NEVER
 enum { NEVER = STARPU_BUS_CALIBRATE_NEVER };
 #else
 enum { NEVER = 0 };
 #endif
 
-/* May StarPU write? dm schedulers calibrate what they know too little of. */
+/* 1 if StarPU may write. dm schedulers calibrate entries with few samples. */
 static int writes(void)
 {
     return NEVER == 0 || ss_model_files_calibrates() || needs_buses();
 }
 
-/* Can a folder of this name hold a few small files? It and its parents are made. Else *why. */
-static int can_hold(const char *dir, char *why, size_t room)
+/* Creates dir and its parents, and checks that it can hold a few small files. On failure sets
+ * *why and returns 0. */
+static int can_hold(const char *dir, char *why, size_t capacity)
 {
     static const char content[8192];
     char file[PATH_MAX] = "";
-    ss_log_capture(why, room);
+    ss_log_capture(why, capacity);
     enum ss_status status = ss_folder_join(file, sizeof file, dir, "bus");
     if (status == SS_OK)
         status = ss_folder_make(file);
     ss_log_capture(NULL, 0);
     if (status != SS_OK)
         return 0;
-    snprintf(file, sizeof file, "%s/bus/room-XXXXXX", dir);
+    snprintf(file, sizeof file, "%s/bus/probe-XXXXXX", dir);
     int fd = mkostemp(file, O_CLOEXEC);
     int ok = fd >= 0 && write(fd, content, sizeof content) == (ssize_t)sizeof content;
     if (!ok)
-        snprintf(why, room, "%s: %s", dir, strerror(errno));
+        snprintf(why, capacity, "%s: %s", dir, strerror(errno));
     if (fd >= 0) {
         ok &= close(fd) == 0;
         unlink(file);
@@ -119,19 +121,19 @@ static int can_hold(const char *dir, char *why, size_t room)
     return ok;
 }
 
-/* To read, what is there must be a folder. */
-static int is_good(const char *dir, char *why, size_t room)
+/* For reading, an existing path must be a folder. */
+static int is_good(const char *dir, char *why, size_t capacity)
 {
     struct stat info;
     if (writes())
-        return can_hold(dir, why, room);
+        return can_hold(dir, why, capacity);
     if (stat(dir, &info) || S_ISDIR(info.st_mode))
         return 1;
-    snprintf(why, room, "%s: %s", dir, strerror(ENOTDIR));
+    snprintf(why, capacity, "%s: %s", dir, strerror(ENOTDIR));
     return 0;
 }
 
-/* A folder of this user's alone, which others may have made before. */
+/* 1 if dir is a folder that only this user can write. It may already exist. */
 static int is_own(const char *dir)
 {
     struct stat info;
@@ -141,7 +143,7 @@ static int is_own(const char *dir)
            !(info.st_mode & (S_IWGRP | S_IWOTH));
 }
 
-/* The first one that is set; "": none. */
+/* Returns the value of the first variable that is set; "" if all are unset. */
 static const char *first_set(const char *const *names, const char **which)
 {
     for (; *names; names++) {
@@ -153,7 +155,7 @@ static const char *first_set(const char *const *names, const char **which)
     return "";
 }
 
-/* place: FORMAT of a name, where that fits; else "". */
+/* Sets place to FORMAT of name if it fits, otherwise to "". */
 static int name_place(const char *format, const char *name)
 {
     const int n = snprintf(place, sizeof place, format, name);
@@ -162,18 +164,18 @@ static int name_place(const char *format, const char *name)
     return place[0] != '\0';
 }
 
-/* The folder that a variable names must do. */
+/* A folder named by a variable must be usable. */
 static enum ss_status choose_named(const char *variable, const char *format, const char *name)
 {
     char why[512];
     if (!name_place(format, name))
-        return ss_fail(SS_ERR_INVALID, "%s: \"%.60s...\" is longer than StarPU takes (%d bytes)",
+        return ss_fail(SS_ERR_INVALID, "%s: \"%.60s...\" exceeds StarPU's limit of %d bytes",
                        variable, name, PLACE_BYTES);
     return is_good(place, why, sizeof why) ? SS_OK : ss_fail(SS_ERR_IO, "%s: %s", variable, why);
 }
 
-/* One that none names: HOME's, or this user's own in a temporary folder. To read it is where it would be
- * written, if there is one. */
+/* No variable names a folder: use HOME's, or this user's own in a temporary folder. For reading,
+ * the same folder as for writing, if it exists. */
 static enum ss_status choose_any(const char *home)
 {
     const char *const temporary[] = {getenv("TMPDIR"), "/tmp", "/dev/shm"};
@@ -188,8 +190,8 @@ static enum ss_status choose_any(const char *home)
     return !writes()
                ? SS_OK
                : ss_fail(SS_ERR_IO,
-                         "StarPU needs a folder for a few small files, and none can be made in "
-                         "HOME, TMPDIR, /tmp and /dev/shm (%s); name one by STARPU_PERF_MODEL_DIR",
+                         "StarPU needs a writable folder for a few small files; none found in "
+                         "HOME, TMPDIR, /tmp and /dev/shm (%s); set STARPU_PERF_MODEL_DIR",
                          why);
 }
 
@@ -217,7 +219,8 @@ enum ss_status ss_model_files_choose(void)
     return SS_OK;
 }
 
-/* text, as a part of a file's name, behind the n bytes that are there; at most `most` of it. */
+/* Appends text to a file name of n bytes, at most `most` bytes; replaces special characters by
+ * "_". */
 static size_t add(char *name, size_t n, const char *text, size_t most)
 {
     for (size_t end = n + most; *text && n < end; text++)
@@ -231,13 +234,13 @@ static size_t add(char *name, size_t n, const char *text, size_t most)
     return n;
 }
 
-/* "AMD_EPYC_9454_48_Core_Proc-96c2n-4xNVIDIA_H100_80GB" */
+/* Example: "AMD_EPYC_9454_48_Core_Proc-96c2n-4xNVIDIA_H100_80GB". */
 static enum ss_status name_kind(char *out)
 {
     hwloc_topology_t topology;
     char counts[48], gpu[64] = "GPU";
     if (hwloc_topology_init(&topology))
-        return ss_fail(SS_ERR_LIBRARY, "hwloc: cannot make a topology");
+        return ss_fail(SS_ERR_LIBRARY, "hwloc: cannot create a topology");
     if (hwloc_topology_load(topology)) {
         hwloc_topology_destroy(topology);
         return ss_fail(SS_ERR_LIBRARY, "hwloc: cannot read this machine's topology");
@@ -261,7 +264,7 @@ static enum ss_status name_kind(char *out)
     return SS_OK;
 }
 
-/* Is another process measuring? Waits until it has; a file system without locks has none. */
+/* Waits while another process is measuring. A file system without locks never blocks. */
 static enum ss_status take_lock(const char *path, int kind)
 {
     const struct timespec pause = {0, 20000000};
@@ -274,7 +277,7 @@ static enum ss_status take_lock(const char *path, int kind)
             return ss_fail(
                 SS_ERR_TIMEOUT,
                 "%s: another process has held this lock for %d s, while it measures this "
-                "kind of node; end it, or name another folder by STARPU_PERF_MODEL_DIR",
+                "kind of node; end it, or set STARPU_PERF_MODEL_DIR to another folder",
                 path, WAIT_S);
         nanosleep(&pause, NULL);
     }

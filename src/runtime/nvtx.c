@@ -9,10 +9,10 @@
 #    include <stdio.h>
 #    include <stdlib.h>
 
-/* Of steps, behind those of the kinds of tasks. NVTX has no category 0. */
+/* Category of steps, after those of the task kinds. NVTX has no category 0. */
 enum { CATEGORY_STEP = SS_TASK_REPORT + 2 };
 
-/* As on the page of trace export, where backward is not forward for colour-blind readers either. */
+/* The colors of trace export, where color-blind readers can distinguish forward and backward. */
 static const uint32_t colours[] = {
     [SS_TASK_LOAD] = 0xff56b4e9,           [SS_TASK_UPLOAD] = 0xff8fa3b8,
     [SS_TASK_CONVERT] = 0xffb5bfcb,        [SS_TASK_FORWARD] = 0xff0072b2,
@@ -26,10 +26,10 @@ static const uint32_t colours[] = {
     [SS_TASK_REDUCE_SQUARES] = 0xff8c5a7d, [SS_TASK_SUM] = 0xffd55e00,
 };
 
-/* A step under way. Written by the thread that enqueues, then, StarPU's dependencies between, by
- * the one that reports. */
+/* A step in progress. Written by the thread that enqueues, then by the one that reports; StarPU's
+ * dependencies order them. */
 struct step_range {
-    uint64_t step; /* 0: none yet */
+    uint64_t step; /* 0: unused */
     nvtxRangeId_t id;
     int open;
 };
@@ -39,7 +39,7 @@ struct ss_nvtx {
     nvtxDomainHandle_t domain;
     const struct ss_plan *plan;
     nvtxStringHandle_t *train, *eval; /* names of tasks, by index */
-    uint64_t count; /* steps that are kept: those behind them have been reported */
+    uint64_t count;                   /* number of steps stored; earlier ones are reported */
     struct step_range *step;
 };
 
@@ -62,7 +62,7 @@ static nvtxEventAttributes_t attributes(uint32_t category, uint64_t payload)
 static void begin_step(const struct ss_nvtx *n, uint64_t step)
 {
     struct step_range *s = &n->step[step % n->count];
-    if (s->step == step) /* it may even have been reported: updates come late */
+    if (s->step == step) /* it may already be reported: updates are enqueued late */
         return;
     char name[32];
     snprintf(name, sizeof name, "step %" PRIu64, step);
@@ -127,7 +127,7 @@ enum ss_status ss_nvtx_open(const struct ss_plan *plan, int slots, struct ss_nvt
 {
     nvtxDomainHandle_t domain = nvtxDomainCreateA("starstep");
     *out = NULL;
-    if (!domain) /* nobody listens */
+    if (!domain) /* no tool is attached */
         return SS_OK;
     struct ss_nvtx *n = calloc(1, sizeof *n);
     if (!n) {

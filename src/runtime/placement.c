@@ -1,4 +1,4 @@
-/* placement.c: the cores of a rank whose CPU computes, and binding threads. */
+/* placement.c: cores of ranks that compute on a CPU, and thread binding. */
 #include "runtime/placement.h"
 #include "core/log.h"
 #include "runtime/placement_gpu.h"
@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* One processing unit of every core in `set`, by OS index. */
+/* Lists one processing unit of each core in `set`, by OS index. */
 static int list_cores(hwloc_topology_t topology, hwloc_const_cpuset_t set, int *core)
 {
     int n = 0;
@@ -25,7 +25,7 @@ static int list_cores(hwloc_topology_t topology, hwloc_const_cpuset_t set, int *
     return n;
 }
 
-/* Keep this rank's share of cores that all ranks of the node see. */
+/* Restricts the cores, which all ranks of the node see, to this rank's share. */
 static void take_share(struct ss_placement *p, int local_rank, int local_size)
 {
     if (p->ncores < local_size) {
@@ -64,7 +64,7 @@ enum ss_status ss_placement_decide(int threads, int workers, int local_rank, int
     }
     hwloc_bitmap_free(bound);
     hwloc_topology_destroy(topology);
-    if (!p.ncores) { /* no core objects (some virtual machines): count on the scheduler */
+    if (!p.ncores) { /* no core objects (some virtual machines): rely on the scheduler */
         p.ncores = p.machine_cores = 1;
         p.core[0] = sched_getcpu();
     }
@@ -122,10 +122,10 @@ void ss_placement_nccl_cores(const struct ss_placement *p, cpu_set_t *out)
             CPU_SET((size_t)p->core[i], out);
 }
 
-/* Prefer memory of the core's NUMA node. What is preferred may be taken elsewhere, also from a GPU's
- * node, whose memory is the GPU's own; where there are such, memory is bound to all others: of these
- * Linux takes the nearest to the core that has room (set_mempolicy(2), MPOL_BIND). Returns 1 if a policy
- * was set. */
+/* Prefers memory of the core's NUMA node. With MPOL_PREFERRED, memory may come from any other
+ * node, also from a GPU's node, whose memory belongs to the GPU. If there are such nodes, memory
+ * is bound to all others: Linux takes the nearest of them with free memory (set_mempolicy(2),
+ * MPOL_BIND). Returns 1 if a policy was set. */
 static int take_memory_near(const struct ss_placement *p)
 {
     unsigned long nodes[SS_NUMA_WORDS] = {0};

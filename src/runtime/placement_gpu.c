@@ -1,26 +1,26 @@
-/* placement_gpu.c: how ranks of one node that compute on GPUs divide its cores.
+/* placement_gpu.c: divides the cores of a node among its ranks that compute on GPUs.
  *
- * Each rank wants those of its cores that are nearest to its GPU. Ranks that want the same ones get
- * equal parts, without overlap as long as there is a core for each. */
+ * Each rank requests those of its cores that are nearest to its GPU. Ranks that request the same
+ * cores get equal shares, without overlap if there is a core for each. */
 #include "runtime/placement_gpu.h"
 #include "core/log.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_WORKERS = 8 }; /* more load workers than that only by request */
+enum { MOST_WORKERS = 8 }; /* more load workers only on request */
 
 enum ss_status ss_topology_create(hwloc_topology_t *out)
 {
     hwloc_topology_t topology;
     if (hwloc_topology_init(&topology))
-        return ss_fail(SS_ERR_LIBRARY, "hwloc: cannot make a topology");
-    /* All ranks of a node must see the same cores, whatever each is allowed to use. */
+        return ss_fail(SS_ERR_LIBRARY, "hwloc: cannot create a topology");
+    /* All ranks of a node must see the same cores, independent of their restrictions. */
     if (hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) ||
         hwloc_topology_set_type_filter(topology, HWLOC_OBJ_PCI_DEVICE,
                                        HWLOC_TYPE_FILTER_KEEP_IMPORTANT)) {
         hwloc_topology_destroy(topology);
-        return ss_fail(SS_ERR_LIBRARY, "hwloc: cannot ask for PCI devices");
+        return ss_fail(SS_ERR_LIBRARY, "hwloc: cannot enable PCI devices");
     }
     *out = topology;
     return SS_OK;
@@ -31,9 +31,9 @@ static int is_gpu_memory(hwloc_obj_t node)
     return node->subtype && !strcmp(node->subtype, "GPUMemory");
 }
 
-/* Memory of GPUs and other devices can be NUMA nodes too. hwloc shows them with the cores that they
- * are near to, so they lie on or around nodes that have cores of their own; of nodes with the same
- * cores, the kernel has numbered the cores' own first. */
+/* Memory of GPUs and other devices can form NUMA nodes too. hwloc reports them with the cores
+ * nearest to them, so their cores equal or include those of nodes with cores of their own. Among
+ * nodes with the same cores, the kernel numbers the cores' own node first. */
 static int has_cores(hwloc_topology_t topology, hwloc_obj_t node)
 {
     hwloc_obj_t other = NULL;
@@ -49,7 +49,7 @@ static int has_cores(hwloc_topology_t topology, hwloc_obj_t node)
     return 1;
 }
 
-/* The nodes with cores of their own: the host's memory. */
+/* Lists the nodes with cores of their own: the host's memory. */
 static void list_host_nodes(hwloc_topology_t topology, struct ss_placement *p)
 {
     const unsigned bits = 8 * (unsigned)sizeof *p->host_nodes;
@@ -62,7 +62,7 @@ static void list_host_nodes(hwloc_topology_t topology, struct ss_placement *p)
     }
 }
 
-/* The NUMA node that all of `cpus` are in; -1: there is none. */
+/* NUMA node that contains all of `cpus`; -1: no such node. */
 static int node_of(hwloc_topology_t topology, hwloc_const_bitmap_t cpus)
 {
     hwloc_obj_t node = NULL;
@@ -77,7 +77,7 @@ static int is_whole_machine(hwloc_topology_t topology, hwloc_obj_t obj)
     return hwloc_bitmap_isequal(obj->cpuset, hwloc_get_root_obj(topology)->cpuset);
 }
 
-/* The smallest part of the machine that the GPU is attached to; NULL: not known. */
+/* Smallest object of the topology that the GPU is attached to; NULL: unknown. */
 static hwloc_obj_t find_gpu(hwloc_topology_t topology, const char *bus_id)
 {
     hwloc_obj_t pci = *bus_id ? hwloc_get_pcidev_by_busidstring(topology, bus_id) : NULL;
@@ -85,7 +85,7 @@ static hwloc_obj_t find_gpu(hwloc_topology_t topology, const char *bus_id)
     return at && !is_whole_machine(topology, at) ? at : NULL;
 }
 
-/* Reduce `cpus` to those near the GPU, unless there are none. */
+/* Restricts `cpus` to those near the GPU, unless there are none. */
 static enum ss_gpu_distance restrict_to_near(hwloc_topology_t topology, const char *bus_id,
                                              hwloc_bitmap_t cpus)
 {
@@ -102,16 +102,16 @@ static enum ss_gpu_distance restrict_to_near(hwloc_topology_t topology, const ch
     return SS_GPU_FAR;
 }
 
-/* Some virtual machines show no cores. */
+/* Some virtual machines report no cores. */
 static hwloc_obj_type_t core_type(hwloc_topology_t topology)
 {
     return hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE) > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
 }
 
-/* What a rank wants, and in the end gets. */
+/* The cores that a rank requests, and after serve() the cores that it gets. */
 struct wish {
     hwloc_bitmap_t cpus;  /* processing units by OS index */
-    hwloc_bitmap_t cores; /* that these belong to, by logical index */
+    hwloc_bitmap_t cores; /* their cores, by logical index */
     enum ss_gpu_distance distance;
     int served;
 };
@@ -134,7 +134,7 @@ static enum ss_status make_wish(hwloc_topology_t topology, const struct ss_seat 
     return SS_OK;
 }
 
-/* Those with the smallest choice come first, then by rank. */
+/* The rank with the fewest candidate cores comes first, then by rank. */
 static int next_to_serve(const struct wish *w, int n)
 {
     int next = -1;
@@ -145,7 +145,7 @@ static int next_to_serve(const struct wish *w, int n)
     return next;
 }
 
-/* Keep the first `count` of a set. */
+/* Restricts a set to its first `count` members. */
 static void restrict_to_first(hwloc_bitmap_t set, int count)
 {
     int last = -1;
@@ -154,7 +154,7 @@ static void restrict_to_first(hwloc_bitmap_t set, int count)
     hwloc_bitmap_clr_range(set, (unsigned)last + 1, -1);
 }
 
-/* More ranks than cores: share one of them. */
+/* More ranks than cores: shares one of them. */
 static void share_core(struct wish *w, int i)
 {
     int core = -1, skip = i % hwloc_bitmap_weight(w[i].cores);
@@ -163,7 +163,7 @@ static void share_core(struct wish *w, int i)
     hwloc_bitmap_only(w[i].cores, (unsigned)core);
 }
 
-/* Give rank i its part of what is left of its wish. */
+/* Assigns rank i its share of the requested cores that are left. */
 static void serve(struct wish *w, int n, int i, hwloc_bitmap_t taken, hwloc_bitmap_t left)
 {
     int sharers = 0;
@@ -198,10 +198,10 @@ static enum ss_status divide(hwloc_topology_t topology, const struct ss_seat *se
     return status;
 }
 
-/* One processing unit of each core that the rank got. */
+/* Lists one processing unit of each core assigned to the rank. */
 static void list_cores(hwloc_topology_t topology, const struct wish *w, struct ss_placement *p)
 {
-    hwloc_bitmap_t all = hwloc_bitmap_alloc(); /* without it the NUMA node stays unknown */
+    hwloc_bitmap_t all = hwloc_bitmap_alloc(); /* if NULL, the NUMA node stays unknown */
     hwloc_obj_t core = NULL;
     while ((core = hwloc_get_next_obj_by_type(topology, core_type(topology), core))) {
         if (!hwloc_bitmap_isset(w->cores, core->logical_index) || p->ncores == SS_MAX_CORES)
@@ -227,8 +227,8 @@ static int count_machine(hwloc_topology_t topology)
     return n;
 }
 
-/* One core to feed the GPU, one to communicate, the rest to load. With two cores, the GPU's is its
- * own still: what feeds the GPU must never wait. */
+/* One core drives the GPU, one communicates, the others load. With two cores the GPU's driver
+ * still has its own core, because it must never wait. */
 static void give_work(struct ss_placement *p, int workers)
 {
     p->gpu = 1;
@@ -247,7 +247,7 @@ static enum ss_status describe(hwloc_topology_t topology, const struct ss_seat *
     hwloc_obj_t at = find_gpu(topology, bus_id);
     list_cores(topology, w, p);
     if (p->ncores == 0)
-        return ss_fail(SS_ERR_LIBRARY, "hwloc: none of the cores that this process may use is in "
+        return ss_fail(SS_ERR_LIBRARY, "hwloc: no core that this process may use is in "
                                        "this machine's topology");
     p->machine_cores = count_machine(topology);
     list_host_nodes(topology, p);

@@ -1,5 +1,6 @@
-/* How ranks of one node that compute on GPUs divide its cores: a pure function of the topology and
- * of what each rank may use, so that all of them come to the same division. Not for other rooms. */
+/* Division of a node's cores among its ranks that compute on GPUs. A pure function of the
+ * topology and of each rank's allowed cores, so all ranks compute the same result. Internal to
+ * src/runtime. */
 #ifndef SS_RUNTIME_PLACEMENT_GPU_H
 #define SS_RUNTIME_PLACEMENT_GPU_H
 
@@ -9,17 +10,18 @@
 
 enum { SS_SEAT_WORDS = SS_MAX_CORES / (8 * (int)sizeof(unsigned long)) };
 
-/* What a rank tells the others of its node. */
+/* Data that a rank sends to the others of its node. */
 struct ss_seat {
-    unsigned long cpus[SS_SEAT_WORDS]; /* bits by OS index: processing units it may run on */
-    char bus_id[SS_BUS_ID_BYTES];      /* of its GPU; "": not known */
+    unsigned long cpus[SS_SEAT_WORDS]; /* allowed processing units, bits by OS index */
+    char bus_id[SS_BUS_ID_BYTES];      /* of its GPU; "": unknown */
 };
 
-/* A topology with PCI devices: to be filled with this machine's or a recorded one, and loaded. */
+/* Create a topology with PCI devices. The caller sets its source (this machine, or a recorded
+ * topology) and loads it. */
 enum ss_status ss_topology_create(hwloc_topology_t *out);
 
-/* The cores of seat `self` of n, and what they do. Errors: SS_ERR_LIBRARY (no core that it may
- * use), SS_ERR_MEMORY. */
+/* Compute the cores of seat `self` of n and their use. Errors: SS_ERR_LIBRARY (no allowed core),
+ * SS_ERR_MEMORY. */
 enum ss_status ss_placement_divide(hwloc_topology_t topology, const struct ss_seat *seat, int n,
                                    int self, int workers, struct ss_placement *out);
 

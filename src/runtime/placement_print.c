@@ -1,4 +1,4 @@
-/* placement_print.c: a placement in words. */
+/* placement_print.c: prints a placement. */
 #include "runtime/placement.h"
 
 enum { CORES_TEXT = 512 };
@@ -26,16 +26,16 @@ static void print_memory(const struct ss_placement *p, FILE *out)
     else
         fprintf(out, "  memory:        several NUMA nodes");
     if (p->device_nodes)
-        fprintf(out, ", never a device's");
+        fprintf(out, ", host memory only");
     if (p->distance == SS_GPU_UNKNOWN)
-        fprintf(out, "; this machine does not tell which is near the GPU\n");
+        fprintf(out, "; the node nearest to the GPU is unknown\n");
     else if (p->distance == SS_GPU_FAR && p->gpu_numa_node >= 0)
         fprintf(out, "; the GPU is near NUMA node %d, but the launcher bound this rank elsewhere\n",
                 p->gpu_numa_node);
     else if (p->distance == SS_GPU_FAR)
-        fprintf(out, "; the GPU is elsewhere, but the launcher bound this rank here\n");
+        fprintf(out, "; the launcher bound this rank to cores far from the GPU\n");
     else if (p->gpu_numa_node >= 0 && p->gpu_numa_node != p->numa_node)
-        fprintf(out, "; the GPU's own is %d, where this rank may use no core\n", p->gpu_numa_node);
+        fprintf(out, "; the GPU is near node %d, where this rank has no cores\n", p->gpu_numa_node);
     else
         fprintf(out, ", near the GPU\n");
 }

@@ -1,5 +1,5 @@
-/* placement_ranks.c: the part of placement that ranks do together: each tells the others what it
- * may use and which GPU it has, so that those of one node can divide its cores. */
+/* placement_ranks.c: collective part of placement. Each rank sends its allowed cores and its GPU
+ * to the others, so that the ranks of one node can divide its cores. */
 #include "core/boot_id.h"
 #include "core/log.h"
 #include "core/rng.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A message travels as numbers that a sum keeps: all other ranks add zeros. */
+/* A message is sent as numbers that an all-reduce preserves, because all other ranks add zeros. */
 struct message {
     uint64_t node;
     struct ss_seat seat;
@@ -35,7 +35,7 @@ static void unpack(const double *pieces, struct message *m)
     memcpy(m, piece, sizeof piece);
 }
 
-/* A number that is the same for all processes under one kernel, and for no others. */
+/* A number that is equal for all processes under one kernel, and for no others. */
 static uint64_t node_number(void)
 {
     char text[256] = "";
@@ -48,8 +48,8 @@ static uint64_t node_number(void)
     return number;
 }
 
-/* The seats of this node, by rank; *self is this rank's among them. pieces and seat have room for
- * all ranks. */
+/* Gets the seats of this node, by rank; *self: index of this rank's seat. pieces and seat have
+ * space for all ranks. */
 static enum ss_status exchange(struct ss_comm *comm, const struct message *own, double *pieces,
                                struct ss_seat *seat, int *n, int *self)
 {
@@ -69,7 +69,7 @@ static enum ss_status exchange(struct ss_comm *comm, const struct message *own, 
     return SS_OK;
 }
 
-/* What the launcher lets this process use. */
+/* Reads the cores that the launcher allows this process to use. */
 static enum ss_status read_binding(hwloc_topology_t topology, struct ss_seat *seat)
 {
     hwloc_const_bitmap_t allowed = hwloc_topology_get_allowed_cpuset(topology);
@@ -86,7 +86,7 @@ static enum ss_status read_binding(hwloc_topology_t topology, struct ss_seat *se
     return SS_OK;
 }
 
-/* What deciding needs. */
+/* Data needed for the decision. */
 struct table {
     hwloc_topology_t topology;
     struct message own;
@@ -108,7 +108,7 @@ static enum ss_status prepare(struct table *t, int size, const char *bus_id)
     return read_binding(t->topology, &t->own.seat);
 }
 
-/* A rank that is not prepared must not leave the others waiting. */
+/* A rank that failed to prepare still takes part, so that the others do not block. */
 static enum ss_status decide(struct table *t, struct ss_comm *comm, enum ss_status prepared,
                              int workers, struct ss_placement *out)
 {
@@ -116,7 +116,7 @@ static enum ss_status decide(struct table *t, struct ss_comm *comm, enum ss_stat
     SS_TRY(ss_comm_any(comm, prepared != SS_OK, &any, "placement"));
     SS_TRY(prepared);
     if (any)
-        return SS_ERR_COMM; /* the rank that failed has said why */
+        return SS_ERR_COMM; /* the failed rank has reported the error */
     SS_TRY(exchange(comm, &t->own, t->pieces, t->seat, &n, &self));
     return ss_placement_divide(t->topology, t->seat, n, self, workers, out);
 }
@@ -146,7 +146,7 @@ static void bind_communication(void *arg)
     sem_post(&b->done);
 }
 
-/* The end of a collective is told on the communication thread. */
+/* Completion of a collective is signaled on the communication thread. */
 enum ss_status ss_placement_bind_communication(const struct ss_placement *p, struct ss_comm *comm)
 {
     struct to_bind b = {.p = p};
@@ -157,7 +157,7 @@ enum ss_status ss_placement_bind_communication(const struct ss_placement *p, str
     enum ss_status status = ss_comm_allreduce_start_f64(
         comm, &nothing, 1, (struct ss_comm_tag){.bucket = -1}, bind_communication, &b);
     while (status == SS_OK && sem_wait(&b.done) != 0)
-        ; /* a signal handler ran */
+        ; /* interrupted by a signal handler */
     sem_destroy(&b.done);
     return status;
 }

@@ -7,14 +7,14 @@
 #include <stdlib.h>
 
 enum {
-    PLAIN_STEPS = 3,    /* at the beginning */
-    MEASURED_STEPS = 3, /* behind them, whose enqueuing AUTO looks at */
+    PLAIN_STEPS = 3,    /* first steps, task by task */
+    MEASURED_STEPS = 3, /* steps after them, in which AUTO measures enqueuing */
     KINDS = SS_HOOKS_KIND(SS_TASK_FORWARD) | SS_HOOKS_KIND(SS_TASK_BACKWARD) |
             SS_HOOKS_KIND(SS_TASK_SUM),
 };
-/* What StarPU takes for a task beside its enqueuing, from its submission to its end. */
+/* StarPU's cost of a task from submission to end, in addition to its enqueuing. */
 static const double task_s = 4e-6;
-/* Predictions are the least time, and a thread that feeds the GPU is not always on time. */
+/* Predictions are lower bounds, and the thread that drives the GPU is not always on time. */
 static const double margin = 0.8;
 
 struct segment {
@@ -28,14 +28,14 @@ struct ss_replay {
     struct ss_replay_options options;
     struct ss_segments found;
     struct segment *segment;
-    enum ss_replay_mode mode; /* AUTO: not decided yet */
+    enum ss_replay_mode mode; /* AUTO: undecided */
     uint64_t steps;           /* begun */
-    uint64_t fed, busy_ns;    /* AUTO: of the lanes when measuring began; fed 0: not yet */
+    uint64_t fed, busy_ns;    /* AUTO: lane counters when measuring began; fed 0: not begun */
 };
 
 static const struct ss_hooks *const no_hooks;
 
-/* Which of a segment's accesses names what a member's does. */
+/* Index of the segment's access that refers to the same data as a member's access. */
 static int find_access(const struct ss_segment *s, const struct ss_access *a)
 {
     int n = 0;
@@ -44,7 +44,7 @@ static int find_access(const struct ss_segment *s, const struct ss_access *a)
     return n;
 }
 
-/* Training task i, and its regions as the segment's. */
+/* Adds training task i, and merges its regions into the segment's. */
 static void add_member(const struct ss_replay_options *o, const struct ss_segment *found, int i,
                        struct ss_region **region, struct ss_segment_member *m)
 {
@@ -82,11 +82,11 @@ static enum ss_status open_segment(struct ss_replay *r, int n)
     s->task.context = &s->work;
     s->task.naccess = found->naccess;
     s->task.access = found->access;
-    s->task.hooks = (struct ss_hooks *const *)&no_hooks; /* its members have theirs */
+    s->task.hooks = (struct ss_hooks *const *)&no_hooks; /* its members have their own hooks */
     return SS_OK;
 }
 
-/* Are its members' regions the same in every slot? */
+/* 1 if the members' regions are the same in every slot. */
 static int is_fixed(const struct ss_replay_options *o)
 {
     for (int i = 0; i < o->plan->train.count; i++)
@@ -97,13 +97,13 @@ static int is_fixed(const struct ss_replay_options *o)
     return 1;
 }
 
-/* Why not, in words; NULL: it can be done. */
+/* Returns why replay is not possible, or NULL. */
 static const char *obstacle(const struct ss_replay_options *o)
 {
     if (!o->lanes->ordered)
         return "--gpu-mode async runs tasks one by one";
     if (!is_fixed(o))
-        return "with --no-overlap two steps' inputs take turns";
+        return "--no-overlap alternates between two input buffers";
     return NULL;
 }
 
@@ -150,7 +150,7 @@ void ss_replay_close(struct ss_replay *r)
     free(r);
 }
 
-/* Tasks of a step that the thread which feeds the lanes enqueues. */
+/* Tasks of a step that are enqueued by the thread that drives the lanes. */
 static uint64_t fed_tasks(const struct ss_plan *plan)
 {
     uint64_t n = 0;
@@ -161,7 +161,7 @@ static uint64_t fed_tasks(const struct ss_plan *plan)
     return n;
 }
 
-/* Steps are submitted ahead, so what has been enqueued tells how many were measured. */
+/* Steps are submitted ahead: the number of enqueued tasks determines how many were measured. */
 static enum ss_replay_mode decide(struct ss_replay *r)
 {
     const struct ss_replay_options *o = &r->options;

@@ -10,15 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What OpenMP makes of the compute threads that were asked for. */
+/* Actual OpenMP team for the requested compute threads. */
 struct team {
     const struct ss_placement *placement;
-    int threads;        /* that it gives */
-    int limit, nesting; /* its own limits */
+    int threads;        /* number of threads provided */
+    int limit, nesting; /* OpenMP's limits */
 };
 
-/* On the compute worker: start the OpenMP team that all its tasks will use, each thread on its
- * core. */
+/* On the compute worker: starts the OpenMP team that all its tasks use, each thread on its core. */
 static void place_compute(void *arg)
 {
     struct team *team = arg;
@@ -34,8 +33,8 @@ static void place_compute(void *arg)
     }
 }
 
-/* oneDNN's kernels are made for a number of threads, and with fewer they wait for the others for
- * ever; ours would give other bits. */
+/* oneDNN's kernels are created for a number of threads, and wait forever for missing ones; other
+ * kernels would not be bit-identical. */
 static enum ss_status check_team(const struct team *team)
 {
     int planned = team->placement->threads;
@@ -46,10 +45,11 @@ static enum ss_status check_team(const struct team *team)
         snprintf(cause, sizeof cause, " (OMP_THREAD_LIMIT is %d)", team->limit);
     else if (team->nesting < 1)
         snprintf(cause, sizeof cause, " (OMP_MAX_ACTIVE_LEVELS is %d)", team->nesting);
-    return ss_fail(SS_ERR_UNSUPPORTED,
-                   "OpenMP gives %d of this rank's %d compute threads%s; raise its limit, or use "
-                   "--threads %d",
-                   team->threads, planned, cause, team->threads);
+    return ss_fail(
+        SS_ERR_UNSUPPORTED,
+        "OpenMP provides %d of this rank's %d compute threads%s; raise its limit, or use "
+        "--threads %d",
+        team->threads, planned, cause, team->threads);
 }
 
 static void place_service(void *arg)
@@ -74,7 +74,7 @@ static enum ss_status start_starpu(int cpu_workers, const struct ss_runtime_gpu 
     conf.reserve_ncpus = 0;
     conf.ncuda = gpu ? 1 : 0;
     conf.nopencl = 0;
-    conf.catch_signals = 0; /* a signal asks the training loop to end at a step boundary */
+    conf.catch_signals = 0; /* the training loop handles signals, at step boundaries */
     conf.sched_policy_name = getenv("STARPU_SCHED") ? NULL : "prio";
     if (gpu) {
         conf.use_explicit_workers_cuda_gpuid = 1;
@@ -96,8 +96,8 @@ static enum ss_status start_starpu(int cpu_workers, const struct ss_runtime_gpu 
     return SS_OK;
 }
 
-/* Where a CPU computes, one that shares its cores would only take them from it. A GPU's tasks in stream
- * order wait for each other on the GPU, not here. */
+/* With a CPU, a service device that shares the compute cores would only slow them down. A GPU's
+ * tasks in stream order wait for each other on the GPU, not on the host. */
 static enum ss_status open_service_device(struct ss_runtime *rt, enum ss_dtype dtype,
                                           const struct ss_runtime_gpu *gpu)
 {
@@ -174,7 +174,7 @@ static enum ss_status start_lanes(struct ss_runtime *rt, const struct ss_runtime
     return rt->kernels->stream_create(rt->device, 1, &rt->lanes->stream[SS_LANE_UPDATE]);
 }
 
-/* Before starpu_init, which would abort over a device that is not there. */
+/* Runs before starpu_init, which aborts if the device does not exist. */
 static enum ss_status check_gpu(const struct ss_runtime_gpu *gpu)
 {
     int have = ss_cuda_kernels.count();
@@ -185,7 +185,7 @@ static enum ss_status check_gpu(const struct ss_runtime_gpu *gpu)
                        "no usable GPU: no NVIDIA driver, or CUDA_VISIBLE_DEVICES hides all; use "
                        "--device cpu");
     if (gpu->gpu.device >= have)
-        return ss_fail(SS_ERR_UNSUPPORTED, "GPU %d is not there; this process may use %d GPU%s",
+        return ss_fail(SS_ERR_UNSUPPORTED, "GPU %d does not exist; this process may use %d GPU%s",
                        gpu->gpu.device, have, have > 1 ? "s" : "");
     return SS_OK;
 }
@@ -225,7 +225,7 @@ enum ss_status ss_runtime_place_gpu(struct ss_comm *comm, int workers, long aske
     char bus_id[SS_BUS_ID_BYTES] = "";
     int count = ss_cuda_kernels.count();
     int chosen = ss_placement_pick_gpu(asked, ss_comm_local_rank(comm), count);
-    /* Without its place the GPU works all the same, only that its cores may be far. */
+    /* Without a bus ID the GPU works, but the rank's cores may be far from it. */
     if (chosen < count && ss_cuda_kernels.bus_id(chosen, bus_id, sizeof bus_id) != SS_OK)
         bus_id[0] = '\0';
     SS_TRY(ss_placement_decide_gpu(comm, workers, bus_id, out));
@@ -243,7 +243,7 @@ enum ss_status ss_runtime_start(struct ss_runtime *rt, const struct ss_placement
 
 void ss_runtime_stop(struct ss_runtime *rt)
 {
-    rt->kernels->close(rt->device); /* its cuDNN still has the compute lane's stream */
+    rt->kernels->close(rt->device); /* its cuDNN handle still uses the compute lane's stream */
     rt->device = NULL;
     if (rt->service_device)
         ss_cpu_kernels.close(rt->service_device);

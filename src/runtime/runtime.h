@@ -1,8 +1,8 @@
-/* The process's StarPU: one compute worker that runs block tasks (with all compute threads, or on
- * the GPU), and service workers for loading, starting collectives and reporting.
+/* StarPU runtime of the process: one compute worker that runs block tasks (with all compute
+ * threads, or on the GPU), and service workers for loading, starting collectives and reporting.
  *
- * StarPU would bind every worker to a core of its own, and OpenMP threads started inside a task
- * would inherit that single core; the placement here replaces StarPU's. */
+ * By default StarPU binds each worker to a core, and OpenMP threads started inside a task inherit
+ * that single core. The placement here replaces StarPU's. */
 #ifndef SS_RUNTIME_RUNTIME_H
 #define SS_RUNTIME_RUNTIME_H
 
@@ -16,15 +16,15 @@ struct ss_lanes;
 struct ss_runtime {
     struct ss_placement placement;
     const struct ss_kernels *kernels; /* of the device */
-    struct ss_device *device;         /* what computes */
+    struct ss_device *device;         /* compute device */
     struct ss_lanes *lanes;           /* of a GPU; NULL: the CPU computes */
-    /* A CPU of one thread, for tasks that service workers may run too where the scheduler places them
-     * by their models; NULL: they run where the others of the step do. */
+    /* Single-threaded CPU device for tasks that service workers may run too, if the scheduler
+     * places them by their models. NULL: they run on the same worker as the rest of the step. */
     struct ss_device *service_device;
-    int node;                         /* StarPU's memory node of the device */
-    int gpu;                          /* CUDA's index of it */
+    int node; /* StarPU's memory node of the device */
+    int gpu;  /* its CUDA index */
     struct ss_run run;
-    /* GPU: the thread that started this runtime, as it was before */
+    /* GPU: previous state of the thread that started this runtime */
     struct ss_thread_place main_thread;
 };
 
@@ -34,19 +34,19 @@ struct ss_runtime_gpu {
     int ordered; /* see codelets/lane.h */
 };
 
-/* Choose this rank's GPU, asked for as by ss_placement_pick_gpu, and its cores. Collective. Errors:
- * see ss_placement_decide_gpu. A GPU that is not there is left to ss_runtime_start to report. */
+/* Choose this rank's GPU (asked: see ss_placement_pick_gpu) and its cores. Collective. Errors:
+ * see ss_placement_decide_gpu; a missing GPU is reported by ss_runtime_start. */
 enum ss_status ss_runtime_place_gpu(struct ss_comm *comm, int workers, long asked, int *device,
                                     struct ss_placement *out);
 
-/* Start StarPU with placement->workers service workers; gpu NULL: and the CPU computes, in dtype, which is fp32 or bf16.
- * One runtime per process at a time. Errors: SS_ERR_LIBRARY, SS_ERR_MEMORY, SS_ERR_UNSUPPORTED (no such GPU).
- * The caller stops it; it does not move in memory meanwhile. */
+/* Start StarPU with placement->workers service workers. gpu NULL: the CPU computes in dtype,
+ * which is fp32 or bf16. One runtime per process at a time. The caller stops it; rt must not move
+ * in memory until then. Errors: SS_ERR_LIBRARY, SS_ERR_MEMORY, SS_ERR_UNSUPPORTED (no such GPU). */
 enum ss_status ss_runtime_start(struct ss_runtime *rt, const struct ss_placement *placement,
                                 enum ss_dtype dtype, const struct ss_runtime_gpu *gpu);
 void ss_runtime_stop(struct ss_runtime *rt);
 
-/* "StarPU 1.4.10 (FxT, blocking drivers)". A constant string. */
+/* Return "StarPU 1.4.10 (FxT, blocking drivers)" or similar. A constant string. */
 const char *ss_runtime_library(void);
 
 #endif

@@ -31,7 +31,7 @@ static struct counts count(const struct ss_step_watch *w)
     struct counts c = {0, 0};
     for (int k = 0; k < KINDS; k++)
         for (int i = 0; w->tasks[k].progress && i < w->tasks[k].list->count; i++) {
-            /* What has ended first: a task cannot end before it is submitted. */
+            /* Read `ended` first: a task cannot end before it is submitted. */
             uint64_t ended = atomic_load(&w->tasks[k].progress[i].ended);
             c.ended += ended;
             c.waiting += atomic_load(&w->tasks[k].progress[i].submitted) - ended;
@@ -39,7 +39,7 @@ static struct counts count(const struct ss_step_watch *w)
     return c;
 }
 
-/* The first task that waits, of the oldest step; -1: none does. */
+/* First pending task of the oldest step; -1: none is pending. */
 static int find_first(const struct ss_step_tasks *tasks)
 {
     int first = -1;
@@ -54,33 +54,32 @@ static int find_first(const struct ss_step_tasks *tasks)
     return first;
 }
 
-/* The end goes through the dead-man's switch, which waits for nobody. */
+/* Ends the process through the call timeout, which never blocks. */
 static void end_process(const struct ss_step_watch *w, double silent_s, int signalled)
 {
-    static char text[512]; /* read by the switch */
+    static char text[512]; /* read by the call timeout */
     char where[64] = "evaluation";
     int first = find_first(&w->tasks[TRAIN]), kind = first >= 0 ? TRAIN : EVAL;
     if (kind == EVAL)
         first = find_first(&w->tasks[EVAL]);
     if (first < 0)
-        return; /* it has just ended */
+        return; /* all tasks have ended meanwhile */
     const struct ss_task_progress *p = &w->tasks[kind].progress[first];
     if (kind == TRAIN)
         snprintf(where, sizeof where, "step %llu",
                  (unsigned long long)(atomic_load(&p->step) + 1 + atomic_load(&p->ended) -
                                       atomic_load(&p->submitted)));
-    snprintf(
-        text, sizeof text,
-        "%s: no task has ended for %.1f s; %s is the first of %llu that are waited for; ending "
-        "the run (%s)",
-        where, silent_s, w->tasks[kind].list->task[first].name,
-        (unsigned long long)count(w).waiting,
-        signalled ? "--timeout after a signal" : "10 times --timeout");
+    snprintf(text, sizeof text,
+             "%s: no task has ended for %.1f s; %s is the first of %llu pending tasks; ending "
+             "the run (%s)",
+             where, silent_s, w->tasks[kind].list->task[first].name,
+             (unsigned long long)count(w).waiting,
+             signalled ? "--timeout after a signal" : "10 times --timeout");
     ss_call_timeout_set_final(0, text);
 }
 
-/* One tick; 1: the watchdog was stopped meanwhile. Ticks are counted and dates are not: a process
- * that was stopped has missed nothing. */
+/* Waits one tick. Returns 1 if the watchdog was stopped meanwhile. Ticks are counted instead of
+ * time, so that time in which the process is stopped does not count. */
 static int wait_tick(struct ss_step_watch *w)
 {
     struct timespec until;

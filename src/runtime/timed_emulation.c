@@ -48,7 +48,7 @@ enum ss_status ss_timed_emulation_open(const struct ss_kernels *kernels, const d
                                      .kernels = kernels,
                                      .seconds = copy};
     *out = p;
-    return kernels->emulate_time(); /* the sums of start-up checks are real */
+    return kernels->emulate_time(); /* all-reduces of the start-up checks still compute */
 }
 
 struct ss_hooks *ss_timed_emulation_hooks(struct ss_timed_emulation *p)

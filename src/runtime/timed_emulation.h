@@ -1,5 +1,5 @@
-/* Timed emulation: on a device that does not compute (kernels/list.h, emulate_time) every task takes a
- * given time. Everything else is as in any run: StarPU, the order in which tasks are enqueued, lanes,
+/* Timed emulation: on a device that does not compute (kernels/list.h, emulate_time) every task
+ * takes a given time. Everything else is as in any run: StarPU, the order of enqueuing, lanes,
  * events, all-reduces. */
 #ifndef SS_RUNTIME_TIMED_EMULATION_H
 #define SS_RUNTIME_TIMED_EMULATION_H
@@ -8,13 +8,14 @@
 
 struct ss_timed_emulation;
 
-/* seconds: of each task of the plan's training step, copied. Tasks of evaluation take none. Errors:
- * SS_ERR_MEMORY. The caller closes it. */
+/* seconds: of each task of the plan's training step, copied. Evaluation tasks take no time. The
+ * caller closes it. Errors: SS_ERR_MEMORY. */
 enum ss_status ss_timed_emulation_open(const struct ss_kernels *kernels, const double *seconds,
                                        size_t tasks, struct ss_timed_emulation **out);
-/* To be hung on the executor before all others, whose times of a task then have it. */
+/* Return the hooks. Attach them to the executor before all others, so that those include the
+ * emulated time. */
 struct ss_hooks *ss_timed_emulation_hooks(struct ss_timed_emulation *emulation);
 void ss_timed_emulation_close(
-    struct ss_timed_emulation *emulation); /* no task is running; NULL is fine */
+    struct ss_timed_emulation *emulation); /* no task is running; may be NULL */
 
 #endif

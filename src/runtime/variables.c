@@ -9,7 +9,7 @@
 #define NUMBER(name) name, SS_VARIABLE_NUMBER, NULL, NULL
 #define SET(name, value, why) name, SS_VARIABLE_SET, value, why
 #define REFUSED(name, value, why) name, SS_VARIABLE_REFUSED, value, why
-/* What acts in a StarPU that was built with it. */
+/* Variables that act only in a StarPU that was built with the feature. */
 #define LACKING "this StarPU was built without "
 #define LACKS(name, value, what) name, SS_VARIABLE_LACKS, value, LACKING what
 #ifdef STARPU_USE_FXT
@@ -35,7 +35,7 @@
 
 #define SIZES "--threads and --workers set the number of workers"
 #define CORES                                                                                      \
-    "starstep binds its threads itself, to the cores assigned by the launcher (taskset, mpiexec "   \
+    "starstep binds its threads itself, to the cores assigned by the launcher (taskset, mpiexec "  \
     "--bind-to, srun --cpu-bind)"
 #define TEAM "one worker computes with --threads threads; combined workers are not supported"
 #define DEVICES "--device and --gpu select the compute device"
@@ -128,7 +128,7 @@ const struct ss_variable ss_variables[] = {
     {NUMBER("STARPU_GLOBAL_ARBITER")},
     {NUMBER("STARPU_RAND_SEED")},
 
-    {ACTS("STARPU_CALIBRATE")}, /* numbers that model_files.c looks at */
+    {ACTS("STARPU_CALIBRATE")}, /* numbers checked by model_files.c */
     {ACTS("STARPU_BUS_CALIBRATE")},
     {NUMBER("STARPU_CALIBRATE_MINIMUM")},
     {NUMBER("STARPU_HISTORY_MAX_ERROR")},

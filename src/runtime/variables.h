@@ -1,30 +1,30 @@
-/* Every variable that StarPU 1.4 documents, and what becomes of it here (docs/starpu.md has the same table for people,
- * with what each was seen to change). */
+/* All variables documented by StarPU 1.4, and how starstep handles them. docs/starpu.md has the
+ * same table for users, with observed effects. */
 #ifndef SS_RUNTIME_VARIABLES_H
 #define SS_RUNTIME_VARIABLES_H
 
 #include <stddef.h>
 
 enum ss_variable_use {
-    SS_VARIABLE_ACTS,   /* StarPU follows it */
-    SS_VARIABLE_NUMBER, /* likewise, and would stop unless it is a whole number */
-    SS_VARIABLE_SET,    /* starstep sets it to `value`, and refuses others */
-    SS_VARIABLE_LACKS, /* refused likewise by this StarPU, which was built without what it is of; acts in others */
-    SS_VARIABLE_REFUSED, /* but for `value`, which says what is done anyway; NULL: any is */
+    SS_VARIABLE_ACTS,    /* passed to StarPU */
+    SS_VARIABLE_NUMBER,  /* likewise; must be a whole number, otherwise StarPU stops */
+    SS_VARIABLE_SET,     /* set by starstep to `value`; other values are refused */
+    SS_VARIABLE_LACKS,   /* as REFUSED, because this StarPU was built without the feature */
+    SS_VARIABLE_REFUSED, /* refused, except `value`, which is the default here; NULL: all values */
 };
 
 struct ss_variable {
-    const char *name; /* with * at its end: all that begin so and that no row above names */
+    const char *name; /* a final * matches all names with this prefix that match no row above */
     enum ss_variable_use use;
     const char *value;
-    const char *why; /* what takes its place; NULL for the first two */
+    const char *why; /* reason or replacement; NULL for the first two */
 };
-/* A name NULL ends it. */
+/* A NULL name ends the table. */
 extern const struct ss_variable ss_variables[];
 
-/* NULL: StarPU documents none of that name. */
+/* Find a variable by name. Returns NULL if StarPU documents no such variable. */
 const struct ss_variable *ss_variable_find(const char *name, size_t length);
-/* One whose name is a typing mistake or two away; NULL: none. */
+/* Return a variable whose name is one or two typing mistakes away, or NULL. */
 const char *ss_variable_nearest(const char *name);
 
 #endif

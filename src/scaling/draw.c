@@ -1,4 +1,4 @@
-/* draw.c: the tables as an image. */
+/* draw.c: draws the scaling tables as an image. */
 #include "core/log.h"
 #include "report/plot.h"
 #include "report/scale.h"
@@ -9,11 +9,11 @@
 
 enum { LABEL = 64 };
 
-/* Curves of all tables, and the ideal one behind them. */
+/* Curves of all tables, with the ideal one. */
 struct drawing {
-    double *x, *rate, *efficiency; /* of all rows, table after table */
+    double *x, *rate, *efficiency; /* of all rows, grouped by table */
     char (*label)[LABEL];
-    struct ss_curve *curve; /* count + 1 of the rate, then as many of the efficiency */
+    struct ss_curve *curve; /* count + 1 for the rate, then count + 1 for the efficiency */
     double ideal_x[2], ideal_rate[2], ideal_efficiency[2];
     double tick[SS_MAX_TICKS];
     int ticks;
@@ -52,7 +52,7 @@ static void add_tick(struct drawing *d, double value)
         d->tick[d->ticks++] = value;
 }
 
-/* From the baseline of the first table at the same images/s per rank. */
+/* Add the ideal curve: the first table's baseline at constant images/s per rank. */
 static void add_ideal(const struct ss_scaling *s, struct drawing *d)
 {
     const struct ss_run_log *base = &s->table[0].row[0].run->log;

@@ -1,4 +1,4 @@
-/* print.c: the tables as Markdown and CSV. */
+/* print.c: prints the scaling tables as Markdown and CSV. */
 #include "scaling/table.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@ static const char *plural(long n)
     return n == 1 ? "" : "s";
 }
 
-/* "2 GPUs, 1 Node (baseline)", "4 Nodes" */
+/* As "2 GPUs, 1 Node (baseline)" or "4 Nodes". */
 static void format_config(const struct ss_scaling *s, const struct ss_scaling_table *t, size_t i,
                           char text[80])
 {
@@ -22,7 +22,7 @@ static void format_config(const struct ss_scaling *s, const struct ss_scaling_ta
                  log->nodes, plural(log->nodes), baseline);
 }
 
-/* "1G", "1N": what is compared with. */
+/* Format the baseline, as "1G" or "1N". */
 static void format_base(const struct ss_scaling *s, const struct ss_scaling_table *t, char text[32])
 {
     const struct ss_run_log *log = &t->row[0].run->log;
@@ -32,7 +32,7 @@ static void format_base(const struct ss_scaling *s, const struct ss_scaling_tabl
         snprintf(text, 32, "%ld%c", log->ranks, s->gpu ? 'G' : 'R');
 }
 
-/* "Epoch 3", where it is that of all runs. */
+/* "Epoch 3" if all runs have that epoch, else "last Epoch". */
 static void format_epoch(const struct ss_scaling_table *t, char text[32])
 {
     long epoch = t->row[0].run->log.epoch;
@@ -51,7 +51,7 @@ static void put_cell(FILE *out, const char *fmt, double value)
         fprintf(out, fmt, value); /* NOLINT: one of the formats below */
 }
 
-/* More than so much is not the number of GPUs alone. */
+/* Above this, more than the number of GPUs differs. */
 static const double strange_efficiency = 1.1;
 
 static void put_efficiency(FILE *out, double efficiency)
@@ -61,12 +61,12 @@ static void put_efficiency(FILE *out, double efficiency)
 
 struct figures {
     double loss, accuracy, rate, rate_with_validation; /* accuracy in % */
-    double peak, mean, mode, memory;                   /* memory: against the baseline's */
+    double peak, mean, mode, memory;                   /* memory: relative to the baseline's */
     double speedup, efficiency, whole_speedup, whole_efficiency; /* whole: with validation */
     double exposed, exposed_share;
 };
 
-/* Of one rank: on CPUs a monitor has looked at all of a node's together. */
+/* Returns the memory of one rank: on CPUs the monitor measures those of a node together. */
 static double memory_of_rank(const struct ss_scaling_run *run)
 {
     const double ranks =
@@ -74,7 +74,7 @@ static double memory_of_rank(const struct ss_scaling_run *run)
     return run->memory.mean / ranks;
 }
 
-/* NAN: not known. */
+/* NAN: unknown. */
 static struct figures figures_of(const struct ss_scaling_table *t, size_t i)
 {
     const struct ss_scaling_run *run = t->row[i].run, *base = t->row[0].run;
@@ -148,7 +148,7 @@ static void print_heads(const struct ss_scaling *s, const struct ss_scaling_tabl
     fputs("|\n", out);
 }
 
-/* What is strange or missing in the tables. */
+/* Explain marks and missing values in the tables. */
 static void print_marks(const struct ss_scaling *s, FILE *out)
 {
     int strange = 0, untraced = 0;
@@ -160,13 +160,13 @@ static void print_marks(const struct ss_scaling *s, FILE *out)
         }
     if (strange)
         fprintf(out,
-                "(!): above %.0f %%, so something else differs, too: what else ran on the node of "
-                "the baseline, data that one run found in memory, or a step that was mostly "
+                "(!): above %.0f %%, so something else differs, too: other load on the node of the "
+                "baseline, data that one run had cached in memory, or a step that was mostly "
                 "waiting.\n\n",
                 100 * strange_efficiency);
     if (untraced)
         fprintf(out,
-                "Exposed communication is known of runs of several %ss with --trace-steps.\n\n",
+                "Exposed communication is measured for runs of several %ss with --trace-steps.\n\n",
                 s->gpu ? "GPU" : "rank");
 }
 
@@ -174,9 +174,9 @@ static void print_notes(const struct ss_scaling *s, const char *differs, FILE *o
 {
     char config[80];
     fprintf(out,
-            "Throughput: images by the time of training and validation of the last epoch; "
-            "training only: by that of training. Efficiency: scaling by how many times more "
-            "%ss there are.\n\n",
+            "Throughput: images divided by the time of training and validation of the last epoch; "
+            "training only: divided by that of training. Efficiency: scaling divided by the ratio "
+            "of %ss.\n\n",
             s->gpu ? "GPU" : "rank");
     print_marks(s, out);
     if (*differs)
@@ -192,8 +192,8 @@ static void print_notes(const struct ss_scaling *s, const char *differs, FILE *o
                         plural(s->table[k].per_node));
             fprintf(out, ": %s, epoch %ld", row->run->log.path, row->run->log.epoch);
             if (row->same > 1)
-                fprintf(out, "; of %zu runs the one with the median throughput", row->same);
-            fprintf(out, "%s\n", row->run->log.ended ? "" : "; the run has no end");
+                fprintf(out, "; the one with median throughput of %zu runs", row->same);
+            fprintf(out, "%s\n", row->run->log.ended ? "" : "; the run is incomplete");
         }
 }
 

@@ -27,14 +27,14 @@ static int is_visible(const struct dirent *e)
     return e->d_name[0] != '.';
 }
 
-/* Seconds; 0: not there. */
+/* Returns the modification time in seconds; 0: the file does not exist. */
 static double age_of(const char *path)
 {
     struct stat st;
     return stat(path, &st) == 0 ? (double)st.st_mtim.tv_sec + 1e-9 * (double)st.st_mtim.tv_nsec : 0;
 }
 
-/* The first host's series: they are sorted by kind, file and GPU. */
+/* Use the first host's series: they are sorted by kind, file and GPU. */
 static enum ss_status read_memory(const char *dir, struct ss_scaling_run *run)
 {
     struct ss_monitor_data data;
@@ -77,7 +77,7 @@ static enum ss_status read_exposed(const char *dir, struct ss_scaling_run *run)
     SS_TRY(ss_trace_find(dir, &ranks, &present));
     enum ss_status status = SS_OK;
     if (ranks != run->log.ranks)
-        status = ss_fail(SS_ERR_MISMATCH, "%s: a trace of %d ranks beside a log of %ld (%s)", dir,
+        status = ss_fail(SS_ERR_MISMATCH, "%s: the trace has %d ranks, the log %ld (%s)", dir,
                          ranks, run->log.ranks, run->log.path);
     for (int r = 0; status == SS_OK && r < ranks; r++)
         if (present[r])
@@ -91,7 +91,7 @@ static enum ss_status read_exposed(const char *dir, struct ss_scaling_run *run)
     return status;
 }
 
-/* Files beside the log: in its folder, or in folders of that. */
+/* Read the files next to the log: in its folder, or in subfolders. */
 static enum ss_status read_beside(struct ss_scaling_run *run)
 {
     char dir[SS_RUN_PATH], sub[SS_RUN_PATH], first[32];
@@ -115,7 +115,7 @@ static enum ss_status append(struct ss_runs *runs, const struct ss_run_log *log)
     struct ss_scaling_run run = {.log = *log};
     SS_TRY(read_beside(&run));
     if (!log->ended)
-        ss_warn("%s: the run has no end: epoch %ld, its last whole one, counts", log->path,
+        ss_warn("%s: the run is incomplete; using epoch %ld, its last complete one", log->path,
                 log->epoch);
     struct ss_scaling_run *more = realloc(runs->at, (runs->count + 1) * sizeof *more);
     if (!more)
@@ -125,8 +125,8 @@ static enum ss_status append(struct ss_runs *runs, const struct ss_run_log *log)
     return SS_OK;
 }
 
-/* Of the logs of a folder the one that came farthest. *found: how many there are. The error of the
- * last bad one is a warning if another is good. */
+/* Select the log of a folder with the most epochs. *found: number of logs. The error of the last
+ * invalid one becomes a warning if another is valid. */
 static enum ss_status choose_log(const char *dir, struct ss_run_log *best, int *found)
 {
     struct dirent **entry;
@@ -155,7 +155,7 @@ static enum ss_status choose_log(const char *dir, struct ss_run_log *best, int *
     }
     free(entry);
     if (good && status != SS_OK)
-        ss_warn("%s; this log is left out", why);
+        ss_warn("%s; ignoring this log", why);
     if (good || status == SS_OK)
         return SS_OK;
     return ss_fail(status, "%s", why);
@@ -168,7 +168,7 @@ static enum ss_status add_folder(struct ss_runs *runs, const char *dir, int *fou
     return *found ? append(runs, &log) : SS_OK;
 }
 
-/* Result folders inside of `dir`; a bad one does not keep the others out. */
+/* Add the result folders inside `dir`; an invalid one does not exclude the others. */
 static enum ss_status add_inner(struct ss_runs *runs, const char *dir, int *found)
 {
     struct dirent **entry;
@@ -205,7 +205,7 @@ enum ss_status ss_runs_add(struct ss_runs *runs, const char *path)
     if (!found)
         return ss_fail(
             SS_ERR_FORMAT,
-            "%s: no log of starstep train --log-json in it (*.jsonl), nor in its folders", path);
+            "%s: no log of starstep train --log-json (*.jsonl) in it or in its subfolders", path);
     return SS_OK;
 }
 

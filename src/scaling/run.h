@@ -1,4 +1,4 @@
-/* A run of a scaling study: its log, and what monitor and trace say of it. */
+/* A run of a scaling study: its log, and the results of monitor and trace. */
 #ifndef SS_SCALING_RUN_H
 #define SS_SCALING_RUN_H
 
@@ -9,8 +9,9 @@
 
 struct ss_scaling_run {
     struct ss_run_log log;
-    struct ss_sample_stats memory; /* MiB; of GPU 0 on the first host, or of the processes on the
-                                      first host for a run on CPUs. count 0: no monitor */
+    /* MiB; of GPU 0 on the first host, or, for a run on CPUs, of the processes there. count 0: no
+     * monitor */
+    struct ss_sample_stats memory;
     int has_exposed;
     double exposed_ms, step_ms; /* means over ranks and traced steps */
 };
@@ -20,9 +21,9 @@ struct ss_runs {
     size_t count;
 };
 
-/* Append what PATH names: a log; a result folder (a log *.jsonl in it: of several the one with most
- * epochs, of those the newest); or a folder of result folders. Errors: as of the readers, and
- * SS_ERR_FORMAT where there is no log; *runs then holds those that were read before. */
+/* Append the run at PATH: a log; a result folder (a log *.jsonl in it: if several, the one with
+ * most epochs, of those the newest); or a folder of result folders. Errors: those of the readers,
+ * and SS_ERR_FORMAT if there is no log; *runs then holds those that were read before. */
 enum ss_status ss_runs_add(struct ss_runs *runs, const char *path);
 void ss_runs_free(struct ss_runs *runs);
 

@@ -13,10 +13,9 @@ struct reader {
     const char *path, *event;
     long line;
     int started, ended;
-    struct ss_run_log start; /* the last one's part */
+    struct ss_run_log start; /* values of the last "start" event */
     struct ss_run_log *log;  /* as of the last epoch */
-    long from, first,
-        last; /* steps from the first of these on are timed: the first and the last that were reported */
+    long from, first, last;  /* minimum timed step; the first and last such step reported */
     double first_s, last_s;
 };
 
@@ -56,7 +55,7 @@ static enum ss_status get_count(const struct reader *r, const json_t *o, const c
     return SS_OK;
 }
 
-/* null, which stands for what is not finite, is NAN. */
+/* null, which represents a non-finite value, becomes NAN. */
 static enum ss_status get_number(const struct reader *r, const json_t *o, const char *key,
                                  double least, double *out)
 {
@@ -75,7 +74,7 @@ static enum ss_status get_rate(const struct reader *r, const json_t *o, const ch
     return isnan(*out) ? fail_field(r, key, json_object_get(o, key), "a number above 0") : SS_OK;
 }
 
-/* Older logs are of square images and have no height. */
+/* Older logs have square images and no height. */
 static enum ss_status get_size(const struct reader *r, const json_t *o, struct ss_size *out)
 {
     long width, height;
@@ -174,10 +173,10 @@ static enum ss_status read_line(struct reader *r, const char *line, size_t bytes
 static enum ss_status read_lines(struct reader *r, FILE *f)
 {
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     ssize_t n;
     enum ss_status status = SS_OK;
-    while (status == SS_OK && (n = getline(&line, &room, f)) > 0 && line[n - 1] == '\n') {
+    while (status == SS_OK && (n = getline(&line, &capacity, f)) > 0 && line[n - 1] == '\n') {
         r->line++;
         status = read_line(r, line, (size_t)n);
     }
@@ -187,7 +186,7 @@ static enum ss_status read_lines(struct reader *r, FILE *f)
     return status;
 }
 
-/* At least its start. */
+/* Read at least the "start" event. */
 static enum ss_status read_file(struct reader *r)
 {
     FILE *f = fopen(r->path, "r");
@@ -209,8 +208,8 @@ enum ss_status ss_run_log_read(const char *path, struct ss_run_log *out)
     SS_TRY(read_file(&r));
     if (!log.epoch)
         return ss_fail(SS_ERR_FORMAT,
-                       "%s: no event \"epoch\" in %ld lines: the run ended, or still is, inside "
-                       "its first epoch",
+                       "%s: no event \"epoch\" in %ld lines: the run ended or is still in its "
+                       "first epoch",
                        path, r.line);
     if (strlen(path) >= sizeof log.path)
         return ss_fail(SS_ERR_INVALID, "%.80s...: the file's name is too long", path);
@@ -226,7 +225,7 @@ enum ss_status ss_run_log_rate(const char *path, long warmup, double *out)
     struct reader r = {.path = path, .log = &log, .from = warmup};
     SS_TRY(read_file(&r));
     if (r.last <= r.first || !(r.last_s > r.first_s))
-        return ss_fail(SS_ERR_FORMAT, "%s: no two steps from step %ld on", path, warmup);
+        return ss_fail(SS_ERR_FORMAT, "%s: fewer than two steps from step %ld on", path, warmup);
     *out = (double)(r.last - r.first) * (double)r.start.batch / (r.last_s - r.first_s);
     return SS_OK;
 }

@@ -1,4 +1,4 @@
-/* table.c: which runs are in which table. What they look like is in print.c and draw.c. */
+/* table.c: groups runs into tables. print.c and draw.c output them. */
 #include "scaling/table.h"
 #include "core/log.h"
 
@@ -7,7 +7,7 @@
 
 enum { FIELDS = 7 };
 
-/* What must be the same, as text. */
+/* Format the values that must be equal. */
 static void describe(const struct ss_run_log *log, char text[FIELDS][SS_RUN_TEXT])
 {
     const long number[] = {log->images, log->batch / log->ranks};
@@ -20,7 +20,7 @@ static void describe(const struct ss_run_log *log, char text[FIELDS][SS_RUN_TEXT
         snprintf(text[5 + i], SS_RUN_TEXT, "%ld", number[i]);
 }
 
-void ss_scaling_compare(const struct ss_runs *runs, char *differs, size_t room)
+void ss_scaling_compare(const struct ss_runs *runs, char *differs, size_t capacity)
 {
     static const char *const names[FIELDS] = {"device",        "model",      "width",
                                               "precision",     "image size", "number of images",
@@ -37,14 +37,14 @@ void ss_scaling_compare(const struct ss_runs *runs, char *differs, size_t room)
             if (!strcmp(first[f], other[f]))
                 continue;
             int n =
-                snprintf(differs + used, room - used, "%s%s: %s in %s, %s in %s", used ? "; " : "",
+                snprintf(differs + used, capacity - used, "%s%s: %s in %s, %s in %s", used ? "; " : "",
                          names[f], first[f], runs->at[0].log.path, other[f], runs->at[i].log.path);
-            used = n < 0 || (size_t)n >= room - used ? room - 1 : used + (size_t)n;
+            used = n < 0 || (size_t)n >= capacity - used ? capacity - 1 : used + (size_t)n;
             break;
         }
 }
 
-/* By ranks per node, nodes and throughput. */
+/* Compare by ranks per node, nodes and throughput. */
 static int by_size(const void *a, const void *b)
 {
     const struct ss_run_log *x = &(*(const struct ss_scaling_run *const *)a)->log,
@@ -71,7 +71,7 @@ static struct ss_scaling_table *add_table(struct ss_scaling *s, size_t rows)
     return t;
 }
 
-/* One row per size: of equal ones, sorted by throughput, the one in the middle. */
+/* One row per size: of runs of equal size, sorted by throughput, the median one. */
 static size_t make_rows(const struct ss_scaling_run **run, size_t count, struct ss_scaling_row *row)
 {
     size_t rows = 0;
@@ -102,7 +102,7 @@ static enum ss_status add_one_node(struct ss_scaling *s, const struct ss_scaling
     return SS_OK;
 }
 
-/* Rows of one number of ranks per node. */
+/* Add the rows with one number of ranks per node. */
 static enum ss_status add_nodes(struct ss_scaling *s, const struct ss_scaling_row *row, size_t rows)
 {
     long per_node = row[0].run->log.ranks / row[0].run->log.nodes;
@@ -151,7 +151,7 @@ enum ss_status ss_scaling_make(const struct ss_runs *runs, struct ss_scaling *ou
         if (log->ranks % log->nodes == 0)
             run[count++] = &runs->at[i];
         else
-            ss_warn("%s: %ld ranks on %ld nodes are not equally many on each: left out", log->path,
+            ss_warn("%s: ignored: %ld ranks are not evenly distributed on %ld nodes", log->path,
                     log->ranks, log->nodes);
     }
     if (status == SS_OK && count) {

@@ -1,5 +1,6 @@
-/* The scaling tables of the guides: runs on one node by GPUs, and runs with equally many GPUs on
- * each node by nodes. "GPU" stands for a rank; on CPUs the tables say "rank". */
+/* The scaling tables of the guides: runs on one node by number of GPUs, and runs with the same
+ * number of GPUs per node by number of nodes. "GPU" stands for a rank; for CPUs the tables print
+ * "rank". */
 #ifndef SS_SCALING_TABLE_H
 #define SS_SCALING_TABLE_H
 
@@ -9,44 +10,44 @@
 
 struct ss_scaling_row {
     const struct ss_scaling_run
-        *run; /* of `same` runs of this size the one with the median throughput */
+        *run; /* the one with median throughput of `same` runs of this size */
     size_t same;
 };
 
 struct ss_scaling_table {
     int by_nodes;
     long per_node; /* by_nodes: ranks on each node */
-    /* In rising size. The first one is the baseline: the smallest; by nodes, where there is no run
-     * on one node, the one on one GPU if there is one. */
+    /* In ascending size. The first one is the baseline: the smallest. By nodes, without a run on
+     * one node, it is the run on one GPU if there is one. */
     struct ss_scaling_row *row;
     size_t count; /* > 0 */
 };
 
 struct ss_scaling {
-    struct ss_scaling_table *table; /* that of one node first, if there is one */
+    struct ss_scaling_table *table; /* that of one node first, if any */
     size_t count;
     int gpu; /* 0: ranks on CPUs */
 };
 
-/* Runs are compared with each other; all must have the same device, model, widths, image size,
- * number of images, precision and batch per rank. differs (room bytes) says which are not, as
- * "batch per rank: 64 in a/log.jsonl, 32 in b/log.jsonl"; "" if all are. */
-void ss_scaling_compare(const struct ss_runs *runs, char *differs, size_t room);
+/* Check that all runs have the same device, model, widths, image size, number of images,
+ * precision and batch per rank. differs (capacity bytes) receives the differences, as "batch per
+ * rank: 64 in a/log.jsonl, 32 in b/log.jsonl"; "" if there are none. */
+void ss_scaling_compare(const struct ss_runs *runs, char *differs, size_t capacity);
 
-/* Errors: SS_ERR_MEMORY. Points into runs. The caller frees *out. A run whose ranks do not lie
- * evenly on its nodes is left out, with a warning. */
+/* Make the tables, which point into runs. A run whose ranks are not evenly distributed on its
+ * nodes is excluded, with a warning. Errors: SS_ERR_MEMORY. The caller frees *out. */
 enum ss_status ss_scaling_make(const struct ss_runs *runs, struct ss_scaling *out);
 void ss_scaling_free(struct ss_scaling *s);
 
-/* How many times faster than the table's baseline, and that by how many times more ranks. */
+/* Return the speedup over the table's baseline, and the speedup divided by the ratio of ranks. */
 double ss_scaling_speedup(const struct ss_scaling_table *t, const struct ss_scaling_run *run);
 double ss_scaling_efficiency(const struct ss_scaling_table *t, const struct ss_scaling_run *run);
 
-/* As Markdown; differs: as above, is told below the tables. */
+/* Print as Markdown. differs: as above, printed below the tables. */
 void ss_scaling_markdown(const struct ss_scaling *s, const char *differs, FILE *out);
-/* As CSV with the same figures: the table of one node, or all others. */
+/* Print the same values as CSV: the table of one node, or all others. */
 void ss_scaling_csv(const struct ss_scaling *s, int by_nodes, FILE *out);
-/* Throughput and efficiency over the number of ranks, measured and ideal. Errors: SS_ERR_IO,
+/* Draw throughput and efficiency over the number of ranks, measured and ideal. Errors: SS_ERR_IO,
  * SS_ERR_MEMORY. */
 enum ss_status ss_scaling_draw(const struct ss_scaling *s, const char *file);
 

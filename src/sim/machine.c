@@ -1,4 +1,4 @@
-/* machine.c: see machine.h. */
+/* machine.c: the machines of predictions (contract in machine.h). */
 #include "sim/machine.h"
 #include "core/log.h"
 #include "kernels/cpu/cpu.h"
@@ -7,10 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Assumptions, not measurements, but for `best`: 790 TFLOP/s of bf16 were measured on an H200.
- * Convolutions: 600 and 480 TFLOP/s there. Latency: 37 KB have to be under way in each of an H200's
- * multiprocessors (Little's law). Found in L2: its two halves may both hold a copy, and half of each
- * is what a kernel writes. */
+/* Assumptions, not measurements, except `best`: 790 TFLOP/s of bf16 were measured on an H200.
+ * Convolutions: 600 and 480 TFLOP/s there. Latency: 37 KB must be in flight in each of an H200's
+ * multiprocessors (Little's law). found_l2: both halves of L2 may hold a copy, and half of each
+ * holds a kernel's output. */
 static const struct ss_machine_use gpu_use = {.matrix = 600 / 989.5,
                                               .wgrad = 480 / 989.5,
                                               .best = 790 / 989.5,
@@ -23,14 +23,14 @@ static const struct ss_machine_use gpu_use = {.matrix = 600 / 989.5,
 static const struct ss_machine_use cpu_use = {
     .matrix = 0.8, .wgrad = 0.7, .best = 1, .launch = 5e-6, .found_l2 = 0.5};
 
-/* Bandwidth and FLOP/s: NVIDIA's datasheets "H200 Tensor Core GPU" (SXM, 2024), "GH200 Grace Hopper
- * Superchip" (2024, with 96 GB of HBM3), "H100 Tensor Core GPU" (SXM5, 2023), "A100 80GB" (SXM,
- * 2021), all on nvidia.com/en-us/data-center; Hopper's are given there with sparsity, which is
- * twice as much. Multiprocessors and L2: the whitepapers "NVIDIA H100 Tensor Core GPU Architecture"
- * (2022) and "NVIDIA A100 Tensor Core GPU Architecture" (2020).
+/* Bandwidth and FLOP/s: NVIDIA's datasheets "H200 Tensor Core GPU" (SXM, 2024), "GH200 Grace
+ * Hopper Superchip" (2024, with 96 GB of HBM3), "H100 Tensor Core GPU" (SXM5, 2023), "A100 80GB"
+ * (SXM, 2021), all on nvidia.com/en-us/data-center. Hopper's are given there with sparsity, which
+ * doubles them. Multiprocessors and L2: the whitepapers "NVIDIA H100 Tensor Core GPU
+ * Architecture" (2022) and "NVIDIA A100 Tensor Core GPU Architecture" (2020).
  *
- * 85 % of the bandwidth: 4.08 TB/s of an H200's 4.8; copies were measured at up to 4.3. The others'
- * part is taken to be the same. */
+ * 85 % of the bandwidth: 4.08 TB/s of an H200's 4.8; copies were measured at up to 4.3. The same
+ * fraction is assumed for the others. */
 const struct ss_machine ss_machines[] = {
     {"h200", "NVIDIA H200", "H200 SXM", "datasheet 2024", 4.8e12, 0.85, 989.5e12, 494.5e12, 67e12,
      132, 50e6, &gpu_use, 0},
@@ -54,8 +54,7 @@ enum ss_status ss_machine_find(const char *name, const struct ss_machine **out)
         const size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", m->name);
     }
-    return ss_fail(SS_ERR_INVALID, "no figures of a GPU named %s; there are %s", name,
-                   known);
+    return ss_fail(SS_ERR_INVALID, "unknown GPU %s; known: %s", name, known);
 }
 
 enum ss_status ss_machine_measure(int threads, struct ss_machine *out)

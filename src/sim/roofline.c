@@ -1,4 +1,5 @@
-/* roofline.c: a step's tasks on the device that only notes what they do (contract in roofline.h). */
+/* roofline.c: runs a step's tasks on the cost-model device, which only records accesses and
+ * operations (contract in roofline.h). */
 #include "codelets/add.h"
 #include "codelets/input.h"
 #include "codelets/op.h"
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The step's memory: a range of addresses for each tensor, and for each region that is none. */
+/* The step's memory: an address range per tensor, and per region other than tensors. */
 struct memory {
     const struct ss_plan *plan;
     struct ss_device *device;
@@ -66,7 +67,8 @@ static size_t bytes_of(const struct memory *m, const struct ss_access *a)
     return 0;
 }
 
-/* What access i of a task is, and where: tensors that share a buffer have addresses of their own. */
+/* Returns the region of access i of a task, and its address. Tensors that share a buffer have
+ * separate addresses. */
 static struct ss_region region_of(const struct memory *m, const struct ss_plan_task *t, int i,
                                   uintptr_t *at)
 {
@@ -86,7 +88,6 @@ static struct ss_region region_of(const struct memory *m, const struct ss_plan_t
     return r;
 }
 
-/* As the executor has them: each parameter at a multiple of 64 bytes of its bucket. */
 static void close_memory(struct memory *m)
 {
     for (int i = 0; m->op && i < m->plan->nblocks; i++)
@@ -97,6 +98,7 @@ static void close_memory(struct memory *m)
     ss_cost_kernels.close(m->device);
 }
 
+/* As in the executor: each parameter at a multiple of 64 bytes of its bucket. */
 static enum ss_status open_memory(struct memory *m, const struct ss_plan *plan)
 {
     const struct ss_device_options options = {.dtype = plan->options.dtype};
@@ -114,7 +116,7 @@ static enum ss_status open_memory(struct memory *m, const struct ss_plan *plan)
         .plan = plan, .kernels = &ss_cost_kernels, .device = m->device, .training = 1};
     SS_TRY(ss_ops_create(&context, m->op));
     for (int k = 0; k < plan->nbuckets + plan->nfrozen; k++)
-        m->bucket_bytes[k] = ss_ops_place(plan, m->op, k).room;
+        m->bucket_bytes[k] = ss_ops_place(plan, m->op, k).capacity;
     return SS_OK;
 }
 
@@ -136,7 +138,7 @@ static enum ss_status update(const struct memory *m, const struct ss_task_data *
     return ss_cost_kernels.update(m->device, &u);
 }
 
-/* What the codelets of the compute lane do. */
+/* Run a task of the compute lane. */
 static enum ss_status run(const struct memory *m, const struct ss_task_data *d)
 {
     const struct ss_kernels *k = &ss_cost_kernels;
@@ -190,7 +192,8 @@ static enum ss_status run(const struct memory *m, const struct ss_task_data *d)
     return SS_OK;
 }
 
-/* Is this piece of memory in one that the task has said it touches? What it writes it may read. */
+/* Returns whether the accessed memory is within a declared access of the task. Memory that the
+ * task writes may also be read. */
 static int is_counted(const struct ss_plan_task *t, const struct ss_accessed *accessed,
                       const struct ss_cost_access *a)
 {
@@ -213,7 +216,7 @@ static enum ss_status check(const struct memory *m, const struct ss_plan_task *t
         if (l->access[i].data != ss_cost_scratch(m->device) &&
             !is_counted(t, accessed, &l->access[i]))
             return ss_fail(SS_ERR_MISMATCH,
-                           "task %s: %s %s %zu bytes that the plan does not give the task", t->name,
+                           "task %s: %s %s %zu bytes outside of the task's accesses", t->name,
                            l->kernel->name, l->access[i].mode & SS_COST_WRITE ? "writes" : "reads",
                            l->access[i].bytes);
     return SS_OK;

@@ -1,10 +1,11 @@
-/* Inside of the prediction: roofline.c runs the tasks, roofline_time.c says how long a launch is. */
+/* Internals of the prediction: roofline.c runs the tasks, roofline_time.c computes the time of a
+ * launch. */
 #ifndef SS_SIM_ROOFLINE_INTERNAL_H
 #define SS_SIM_ROOFLINE_INTERNAL_H
 
 #include "sim/roofline.h"
 
-/* What L2 still holds of the tensors that were touched last. */
+/* Bytes in L2 of the most recently accessed tensors. */
 struct ss_l2 {
     int count;
     struct ss_l2_part {
@@ -13,11 +14,11 @@ struct ss_l2 {
     } part[2 * SS_COST_ACCESSES];
 };
 
-/* Count a launch; launches come in the order of the step. Without figures of a machine (r->machine NULL) its
- * bytes and operations are counted, and no seconds. */
+/* Count a launch. Launches must be in step order. Without a machine (r->machine NULL) only its
+ * bytes and operations are counted, not its time. */
 void ss_roofline_count(const struct ss_roofline *r, struct ss_l2 *l2,
                        const struct ss_cost_launch *launch, struct ss_roofline_work *out);
-/* Seconds of a convolution at the best rates; 0 for all else. */
+/* Returns the seconds of a convolution at the best rates; 0 for other kernels. */
 double ss_roofline_floor(const struct ss_roofline *r, const struct ss_cost_launch *launch);
 void ss_roofline_add(struct ss_roofline_work *sum, const struct ss_roofline_work *w);
 

@@ -1,4 +1,4 @@
-/* roofline_print.c: a prediction for people, and as JSON. */
+/* roofline_print.c: prints a prediction as text and as JSON. */
 #include "core/json_value.h"
 #include "kernels/cpu/cpu.h"
 #include "sim/roofline_internal.h"
@@ -43,7 +43,8 @@ static void print_head(const char *what, FILE *out)
 
 enum { PEAKS = 80 };
 
-/* The best that products reach. On a CPU in bf16 Winograd convolutions compute in fp32, others may multiply bf16. */
+/* Format the best rate of products. On a CPU in bf16, Winograd convolutions compute in fp32,
+ * others may multiply bf16. */
 static const char *best_speed(const struct ss_roofline *r, char text[PEAKS])
 {
     const enum ss_dtype dtype = r->plan->options.dtype;
@@ -85,7 +86,8 @@ static void print_machine(const struct ss_roofline *r, FILE *out)
 {
     char micros[48] = "", threads[48] = "";
     if (r->plan->options.accumulate > 1)
-        snprintf(micros, sizeof micros, " in each of %d micro-steps", r->plan->options.accumulate);
+        snprintf(micros, sizeof micros, " in each of %d micro-batches",
+                 r->plan->options.accumulate);
     if (r->machine->threads)
         snprintf(threads, sizeof threads, " with %d thread%s", r->machine->threads,
                  r->machine->threads > 1 ? "s" : "");

@@ -1,4 +1,4 @@
-/* roofline_time.c: how long a launch is predicted to take (the rule is in roofline.h). */
+/* roofline_time.c: predicts the time of a launch (model in roofline.h). */
 #include "sim/roofline_internal.h"
 
 static double larger(double a, double b)
@@ -32,13 +32,13 @@ static void hold(struct ss_l2 *l2, const void *data, double bytes)
     l2->part[i].bytes = larger(l2->part[i].bytes, bytes);
 }
 
-/* The launch's tensors push out what was there, all in proportion. */
-static void touch(struct ss_l2 *l2, double room, const struct ss_cost_launch *launch)
+/* The launch's tensors evict the existing contents, in proportion to their sizes. */
+static void touch(struct ss_l2 *l2, double capacity, const struct ss_cost_launch *launch)
 {
     double all = 0;
     for (int i = 0; i < launch->naccess; i++)
         all += (double)launch->access[i].bytes;
-    const double kept = larger(0, 1 - all / room), share = smaller(1, room / larger(all, 1));
+    const double kept = larger(0, 1 - all / capacity), share = smaller(1, capacity / larger(all, 1));
     int n = 0;
     for (int i = 0; i < l2->count; i++)
         if (l2->part[i].bytes * kept > 0)
@@ -50,8 +50,8 @@ static void touch(struct ss_l2 *l2, double room, const struct ss_cost_launch *la
 
 /* ---- time ---- */
 
-/* Bytes of loads that a multiprocessor has under way: of the large tensors, which all are read at
- * once. */
+/* Returns the bytes of loads in flight per multiprocessor: those of the large tensors, which are
+ * all read simultaneously. */
 static double under_way(const struct ss_cost_launch *launch)
 {
     const struct ss_cost_kernel *k = launch->kernel;
@@ -73,7 +73,8 @@ static double bandwidth(const struct ss_machine *m, const struct ss_cost_launch 
     return smaller(all, under_way(launch) * m->sms / m->use->latency);
 }
 
-/* A CPU's Winograd convolutions, and what else is not a product, compute floats in any format. */
+/* A CPU's Winograd convolutions, and all kernels other than products, compute in fp32 for any
+ * format. */
 static double peak(const struct ss_roofline *r, const struct ss_cost_launch *launch)
 {
     const int in_format = r->machine->sms || launch->pairs;
@@ -97,7 +98,7 @@ void ss_roofline_add(struct ss_roofline_work *sum, const struct ss_roofline_work
         sum->by[i] += w->by[i];
 }
 
-/* bytes: those that go to memory. */
+/* bytes: memory traffic. */
 static void predict(const struct ss_roofline *r, const struct ss_cost_launch *launch, double bytes,
                     struct ss_roofline_work *w)
 {

@@ -1,4 +1,4 @@
-/* analyse.c: one rank of a trace (definitions in analyse.h). */
+/* analyse.c: analysis of one rank's trace (definitions in analyse.h). */
 #include "core/log.h"
 #include "trace/analyse_internal.h"
 
@@ -38,9 +38,9 @@ static enum ss_task_kind kind_of(const struct ss_analysis *a, size_t run)
 
 struct extent {
     int64_t begin, end;
-    size_t first, last; /* computing tasks: which began first, which ended last */
-    int tasks;          /* of those */
-    int serving;        /* computing tasks that service workers ran */
+    size_t first, last; /* computing tasks: the first to begin, the last to end */
+    int tasks;          /* number of computing tasks */
+    int serving;        /* computing tasks run by service workers */
 };
 
 static struct extent extent_of(const struct ss_depend *d, size_t at)
@@ -64,7 +64,7 @@ static struct extent extent_of(const struct ss_depend *d, size_t at)
     return x;
 }
 
-/* The path to the end of run `target` (with_it), or to its begin. */
+/* Add the path to the end of run `target` (with_it), or to its begin. */
 static enum ss_status add_path(struct ss_analysis *a, struct ss_step_times *s, size_t target,
                                int with_it)
 {
@@ -90,7 +90,8 @@ static int64_t load_time(const struct ss_analysis *a, size_t at)
     return sum;
 }
 
-/* The step at position `at`; next has no tasks where the window ends with the step's own. */
+/* Add the step at position `at`. next has no tasks if the window ends with the step's own last
+ * task. */
 static enum ss_status add_step(struct ss_analysis *a, size_t at, const struct extent *x,
                                const struct extent *next, int64_t *free_from)
 {
@@ -113,7 +114,7 @@ static enum ss_status find_windows(struct ss_analysis *a)
     const struct ss_depend *d = a->depend;
     const struct extent none = {0};
     int expected = 0;
-    int64_t free_from = INT64_MIN; /* windows do not overlap, whatever the times are */
+    int64_t free_from = INT64_MIN; /* ensures that windows do not overlap */
     for (size_t i = 0; i < a->trace->task.count; i++)
         expected += ss_task_computes(a->trace->task.at[i].kind);
     struct extent next = d->nsteps ? extent_of(d, 0) : none;
@@ -132,14 +133,14 @@ static enum ss_status find_windows(struct ss_analysis *a)
     return SS_OK;
 }
 
-/* Compute, and the gaps between. */
+/* Compute, and the gaps in it. */
 
 static int64_t clamp(int64_t x, int64_t low, int64_t high)
 {
     return x < low ? low : x > high ? high : x;
 }
 
-/* Until when the worker of run i was loading, between when the run was ready and when it began. */
+/* The time until which the worker of run i was loading, between run i's ready and begin times. */
 static int64_t loading_until(const struct ss_analysis *a, size_t i, int64_t ready)
 {
     const size_t before = a->depend->before[i];
@@ -148,7 +149,7 @@ static int64_t loading_until(const struct ss_analysis *a, size_t i, int64_t read
                : ready;
 }
 
-/* The gap from `begin` until run i began. */
+/* Classify the gap from `begin` until run i began. */
 static enum ss_status add_gap(struct ss_analysis *a, int64_t begin, size_t i)
 {
     const struct ss_depend_run *x = &a->depend->run[i];

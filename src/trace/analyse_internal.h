@@ -1,4 +1,4 @@
-/* The parts of the analysis of one rank; only for src/trace/analyse*.c. */
+/* Internals of the single-rank analysis, for src/trace/analyse*.c only. */
 #ifndef SS_TRACE_ANALYSE_INTERNAL_H
 #define SS_TRACE_ANALYSE_INTERNAL_H
 
@@ -19,11 +19,11 @@ static inline int ss_analysis_wants(const struct ss_analysis *a, int64_t step)
     return step >= a->options->first && (!a->options->last || step <= a->options->last);
 }
 
-/* analyse_sums.c: the collectives; needs compute. */
+/* analyse_sums.c: analyze the collectives; requires compute. */
 enum ss_status ss_analysis_sums(struct ss_analysis *a);
-/* analyse_use.c: what the report says of a rank that is in the trace as such; needs nothing. */
+/* analyse_use.c: copy what the report shows unchanged from the trace; no prerequisites. */
 enum ss_status ss_analysis_facts(struct ss_analysis *a);
-/* analyse_use.c: how busy workers and lanes were; needs the windows. */
+/* analyse_use.c: compute utilization of workers and lanes; requires the windows. */
 enum ss_status ss_analysis_workers(struct ss_analysis *a);
 
 #endif

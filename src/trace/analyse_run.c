@@ -1,11 +1,10 @@
-/* analyse_run.c: what ranks say together: their collectives, and who waited for whom (definitions
- * in analyse.h). */
+/* analyse_run.c: cross-rank analysis: collectives and stragglers (definitions in analyse.h). */
 #include "core/log.h"
 #include "trace/analyse.h"
 
 #include <string.h>
 
-/* One bucket's collectives of all ranks, by step and rank. */
+/* One bucket's collectives of all ranks, sorted by step, then rank. */
 struct list {
     SS_TRACE_ARRAY(struct ss_sum_times *) sum;
 };
@@ -40,7 +39,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sorts value. */
+/* Sorts value in place. */
 static struct ss_spread spread_of(double *value, size_t n)
 {
     struct ss_spread s = {.count = n};
@@ -67,8 +66,8 @@ static int rank_place(const struct ss_run_times *run, int rank)
     return low;
 }
 
-/* What each rank of one collective waited for the one that came last. caused: of each rank, in this
- * step. Returns the skew. */
+/* Compute how long each rank of one collective waited for the last one to start. caused: per
+ * rank, in this step. Returns the skew. */
 static double wait_of_group(struct ss_run_times *run, struct ss_sum_times **s, size_t n,
                             int64_t *caused)
 {
@@ -90,7 +89,7 @@ static double wait_of_group(struct ss_run_times *run, struct ss_sum_times **s, s
     return (double)(s[last]->begin - s[first]->begin);
 }
 
-/* The collectives of a bucket: `of` one rank, or of all (-1). */
+/* Fill the times of a bucket for rank `of`, or for all ranks (-1). */
 static void fill_bucket(const struct ss_run_times *run, const struct list *l, int of,
                         double *scratch, struct ss_bucket_times *b)
 {
@@ -114,7 +113,8 @@ static void fill_bucket(const struct ss_run_times *run, const struct list *l, in
     b->bus_bw = b->algorithm_bw * (b->kind == SS_TASK_ALLREDUCE ? 2 : 1) * (ranks - 1) / ranks;
 }
 
-/* Steps of a bucket are groups of its list; caused: per step looked at (run->step) and rank. */
+/* Compute the skews of a bucket, whose list is grouped by step. caused: per step of run->step and
+ * rank. Returns the number of skews. */
 static size_t fill_skews(struct ss_run_times *run, const struct list *l, int64_t *caused,
                          double *skew)
 {
@@ -138,7 +138,7 @@ static int by_number(const void *a, const void *b)
     return (x->step > y->step) - (x->step < y->step);
 }
 
-/* Every step that has a collective. */
+/* List every step that has a collective. */
 static enum ss_status list_steps(struct ss_run_times *run, const struct list *lists)
 {
     for (size_t b = 0; b <= run->rank[0]->bucket.count; b++)
@@ -156,7 +156,7 @@ static enum ss_status list_steps(struct ss_run_times *run, const struct list *li
     return SS_OK;
 }
 
-/* Who was waited for most in each step. */
+/* Find the rank that others waited for most in each step. */
 static void fill_stragglers(struct ss_run_times *run, const int64_t *caused)
 {
     for (size_t i = 0; i < run->step.count; i++) {
@@ -210,7 +210,7 @@ static enum ss_status fill_buckets(struct ss_run_times *run, struct list *lists)
     return status;
 }
 
-/* Files of one run agree in what was run. */
+/* Check that two ranks' files describe the same run. */
 static enum ss_status check_same(const struct ss_rank_times *a, const struct ss_rank_times *b)
 {
     const char *what = NULL;
@@ -227,7 +227,7 @@ static enum ss_status check_same(const struct ss_rank_times *a, const struct ss_
         what = "bytes of buckets";
     if (what)
         return ss_fail(SS_ERR_MISMATCH,
-                       "trace: %s of rank %d and rank %d differ: the files are of different runs",
+                       "trace: %s of rank %d and rank %d differ: the files are from different runs",
                        what, a->rank, b->rank);
     return SS_OK;
 }

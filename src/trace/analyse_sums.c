@@ -1,8 +1,8 @@
-/* analyse_sums.c: the collectives of one rank (definitions in analyse.h). */
+/* analyse_sums.c: analysis of one rank's collectives (definitions in analyse.h). */
 #include "core/log.h"
 #include "trace/analyse_internal.h"
 
-/* Collectives: those of the comm lane, and of the others those that threads marked. */
+/* Collectives are those timed on the comm lane, and those timed by threads for all others. */
 
 static enum ss_status add_sum(struct ss_analysis *a, size_t run, int64_t step, int bucket,
                               int64_t begin, int64_t end)
@@ -25,7 +25,7 @@ static enum ss_status add_sum(struct ss_analysis *a, size_t run, int64_t step, i
     return SS_OK;
 }
 
-/* The task of a collective (-1: the sum of metrics); -1: none. */
+/* The task of a collective (bucket -1: the all-reduce of metrics), or -1. */
 static int sum_task(const struct ss_trace_rank *r, int bucket)
 {
     for (size_t t = 0; t < r->task.count; t++) {
@@ -58,7 +58,8 @@ enum ss_status ss_analysis_sums(struct ss_analysis *a)
     for (size_t i = 0; i < a->depend->count; i++) {
         const struct ss_depend_run *run = &a->depend->run[i];
         const struct ss_trace_task *task = &r->task.at[run->task];
-        /* Sums of statistics and of squares are no bucket's, and no thread marks them. */
+        /* All-reduces of statistics and of squares belong to no bucket and are not timed by
+         * threads. */
         if (task->kind == SS_TASK_SYNC || (task->kind == SS_TASK_REDUCE_SQUARES && !run->on_gpu))
             SS_TRY(ss_intervals_add(&a->comm, run->begin, run->end));
         if (!run->on_gpu || !ss_task_sums(task->kind) || task->kind == SS_TASK_SYNC)

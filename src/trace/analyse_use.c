@@ -1,12 +1,12 @@
-/* analyse_use.c: what one rank had and how busy its workers were. */
+/* analyse_use.c: facts about one rank and the utilization of its workers. */
 #include "core/log.h"
 #include "trace/analyse_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Merged times of a worker's tasks (or of a lane's, numbered behind the workers), inside windows:
- * of all together and, if wanted, of each; loading: of its load tasks only. */
+/* Add the merged times of a worker's tasks (or of a lane, numbered after the workers) inside
+ * windows to *out and, if each is not NULL, per step to each. loading: load tasks only. */
 static enum ss_status busy_time(const struct ss_analysis *a, int worker, int loading, int64_t *out,
                                 int64_t *each)
 {
@@ -50,7 +50,7 @@ static enum ss_status add_worker(struct ss_analysis *a, int worker, const char *
                                                 : SS_OK;
 }
 
-/* One rank's updates are on the compute lane. */
+/* Whether updates have a lane of their own. With one rank they run on the compute lane. */
 static int updates_apart(const struct ss_trace_rank *r)
 {
     int any = 0;

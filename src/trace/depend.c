@@ -71,7 +71,7 @@ static size_t find_task(const struct ss_depend *d, size_t at, int task)
 {
     size_t low = d->step_run[at], high = d->step_run[at + 1];
     if (low + (size_t)task < high && d->run[low + (size_t)task].task == task)
-        return low + (size_t)task; /* nothing of the step is missing */
+        return low + (size_t)task; /* no run of the step is missing */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (d->run[middle].task < task)
@@ -89,7 +89,7 @@ size_t ss_depend_find(const struct ss_depend *d, size_t at, int64_t back, int ta
     return found < d->nsteps ? find_task(d, found, task) : SS_TRACE_NO_RUN;
 }
 
-/* Times of the GPU in place of those of enqueuing. */
+/* Replace the times of enqueuing by the times on the GPU. */
 static void take_gpu(struct ss_depend *d)
 {
     const struct ss_trace_rank *r = d->trace;
@@ -119,8 +119,8 @@ static void take_gpu(struct ss_depend *d)
     }
 }
 
-/* 1 if x comes before y: also the order in which paths are walked back, so that they end whatever
- * the times are. */
+/* 1 if x comes before y. Paths are walked backward in this order, so that the walk terminates for
+ * any times. */
 static int earlier(const struct ss_depend_run *x, const struct ss_depend_run *y)
 {
     int c = compare(x->begin, y->begin);
@@ -154,7 +154,7 @@ static enum ss_status take_workers(struct ss_depend *d)
     return SS_OK;
 }
 
-/* The accesses of a step to one piece of data, in the order of submission; one entry per task. */
+/* The accesses of a step to one piece of data, in submission order; one entry per task. */
 struct touch {
     int task;
     unsigned mode;
@@ -197,14 +197,14 @@ static enum ss_status add_edge(struct ss_depend *d, int task, int target, int ba
     return SS_OK;
 }
 
-/* One of the n accesses to a piece of data, in a step so many before. */
+/* One of the n accesses to a piece of data, in the step `back` steps earlier. */
 struct place {
     size_t at;
     int back;
 };
 
-/* The access before. Data of a slot were another micro-step's, as many of them before as there are
- * slots; others were the step before's. */
+/* The preceding access. Data of a slot were last used `slots` micro-batches earlier, other data
+ * in the previous step. */
 static struct place before(const struct ss_depend *d, const struct touch *t, size_t n, int per_slot,
                            struct place p)
 {
@@ -309,7 +309,7 @@ static int writes_same(const struct ss_trace_task *a, const struct ss_trace_task
     return 0;
 }
 
-/* For each collective: the tasks of its step that write what it sums. */
+/* For each collective, collect the tasks of its step that write its input. */
 static enum ss_status take_feeds(struct ss_depend *d)
 {
     const struct ss_trace_rank *r = d->trace;
@@ -384,7 +384,8 @@ static enum ss_status add_part(struct ss_path *path, const struct ss_depend_run 
     return SS_OK;
 }
 
-/* Nothing that led to this run was on its way between begin and end. */
+/* Add the time between begin and end as waiting, or as not submitted until the step's
+ * submission. */
 static enum ss_status add_wait(const struct ss_depend *d, struct ss_path *path,
                                const struct ss_depend_run *run, int64_t begin, int64_t end)
 {
@@ -394,7 +395,7 @@ static enum ss_status add_wait(const struct ss_depend *d, struct ss_path *path,
     return add_part(path, run, SS_PATH_SUBMIT, begin, submitted);
 }
 
-/* What run i came after: what it waited for or the one before it on its worker. */
+/* The run that run i followed: a dependency, or the preceding run on its worker. */
 static size_t path_before(const struct ss_depend *d, size_t i)
 {
     size_t last = ss_depend_last(d, i), before = d->before[i];

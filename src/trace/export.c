@@ -1,4 +1,4 @@
-/* export.c: reading all ranks of a trace for export. */
+/* export.c: loading of all ranks of a trace for export. */
 #include "trace/export.h"
 #include "core/log.h"
 #include "trace/export_rows.h"
@@ -45,7 +45,8 @@ static enum ss_status load_rank(const char *dir, int rank, int64_t first, int64_
     return SS_OK;
 }
 
-/* Memory while slices ran, and a little longer, because it is looked at only a few times a second. */
+/* Drop memory samples outside the time of the slices, with a margin because sampling is
+ * infrequent. */
 static void cut_memory(const struct ss_export *e, struct ss_export_rank *r)
 {
     enum { MARGIN_NS = 250000000 };
@@ -66,7 +67,7 @@ static void cut_memory(const struct ss_export *e, struct ss_export_rank *r)
     r->trace->memory.count = n;
 }
 
-/* All times on one clock. */
+/* Convert the times of all ranks to one clock. */
 static void align(struct ss_export *e)
 {
     e->base = INT64_MAX;
@@ -88,8 +89,8 @@ static void align(struct ss_export *e)
     }
 }
 
-/* Processes have the numbers of ranks. Perfetto takes a thread of the same number, or of number 0,
- * for its process. A rank without tracks gets a number too. */
+/* Process ids are rank numbers. Perfetto takes a thread with the same number, or with number 0,
+ * for its process, so thread ids follow them. A rank without tracks gets a number too. */
 static void number_threads(struct ss_export *e)
 {
     int tid = e->ranks;
@@ -117,7 +118,7 @@ static enum ss_status load_ranks(const char *dir, const char *present, int64_t f
     }
     if (!slices)
         return ss_fail(SS_ERR_INVALID,
-                       "%s: no task of these steps is in the trace, which was asked for from step "
+                       "%s: no task of these steps is in the trace, which was recorded from step "
                        "%" PRId64 " on",
                        dir, e->rank[0].trace->first_step);
     align(e);

@@ -9,17 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is not of a thread, but of its process, names the first one: a thread of its own would show
- * up empty. */
+/* Events of a process rather than of a thread use the first thread's id: with an id of their own,
+ * an empty thread would show up. */
 enum { OF_PROCESS = 0 };
 
-/* Microseconds, exactly: three digits are nanoseconds. */
+/* Microseconds with three decimals: exact to the nanosecond. */
 static double us(int64_t ns)
 {
     return (double)ns / 1e3;
 }
 
-/* Where events are shown. */
+/* The process under which a rank's events are shown. */
 static int pid(const struct ss_export_rank *r)
 {
     return r->trace->rank;
@@ -66,7 +66,7 @@ static void put_slice(struct ss_atomic_file *f, const struct ss_export_rank *r,
 static void put_step(struct ss_atomic_file *f, const struct ss_export *e,
                      const struct ss_export_rank *r, const struct ss_trace_step *s)
 {
-    if (s->reported < s->submitted) /* the run ended before */
+    if (s->reported < s->submitted) /* the run ended earlier */
         return;
     for (int end = 0; end < 2; end++)
         ss_json_put(f,
@@ -99,7 +99,7 @@ static void put_share(struct ss_atomic_file *f, const struct ss_export_rank *r,
                 name, pid(r), tid(r, OF_PROCESS), us(s->at), 100 * s->share);
 }
 
-/* How busy each worker is in each step. */
+/* Write the utilization of each worker per step. */
 static enum ss_status put_busy(struct ss_atomic_file *f, const struct ss_export *e,
                                const struct ss_export_rank *r)
 {
@@ -140,7 +140,7 @@ static enum ss_status put_flows(struct ss_atomic_file *f, const struct ss_export
 static void put_head(struct ss_atomic_file *f, const struct ss_export *e,
                      const struct ss_export_rank *r)
 {
-    /* Each on a line of its own, with blanks: some programs look for the rank in the text. */
+    /* One key per line, with blanks: some programs search the text for the rank. */
     ss_json_put(f,
                 "{\n'schemaVersion': 1,\n'distributedInfo': {'backend': %s, 'rank': %d, "
                 "'world_size': %d},\n",
@@ -177,7 +177,7 @@ enum ss_status ss_export_chrome(const struct ss_export *e, const char *file)
     return ss_atomic_commit(f);
 }
 
-/* Threads of its files. */
+/* Thread ids in HTA files. */
 enum { HTA_STEPS, HTA_COMPUTE, HTA_SUMS, HTA_LAUNCHES };
 
 static void put_kernel(struct ss_atomic_file *f, const struct ss_export_rank *r,
@@ -185,7 +185,7 @@ static void put_kernel(struct ss_atomic_file *f, const struct ss_export_rank *r,
 {
     char name[2 * SS_NAME_BYTES];
     int stream = s->sums ? HTA_SUMS : HTA_COMPUTE;
-    /* Named as before NCCL 2.19: the search for stragglers knows no others. */
+    /* Kernel names used before NCCL 2.19: HTA's straggler search recognizes no others. */
     const char *nccl = !s->sums ? ""
                        : ss_export_kind(r, s) == SS_TASK_REDUCE_SCATTER
                            ? "ncclKernel_ReduceScatter "
@@ -206,14 +206,14 @@ static int by_step(const void *key, const void *at)
     return (step > other) - (step < other);
 }
 
-/* What makes the kernel one of its step's. */
+/* Write the launch event that ties a kernel to its step. */
 static void put_launch(struct ss_atomic_file *f, const struct ss_export *e,
                        const struct ss_export_rank *r, const struct ss_export_slice *s,
                        size_t number)
 {
     const struct ss_step_times *step = bsearch(&s->step, r->times->step.at, r->times->step.count,
                                                sizeof *r->times->step.at, by_step);
-    if (!step) /* it is not whole */
+    if (!step) /* the step is incomplete */
         return;
     const int64_t begin = ss_export_time(e, r, step->begin), end = ss_export_time(e, r, step->end);
     const int64_t at = s->ready < begin ? begin : s->ready >= end ? end - 1 : s->ready;

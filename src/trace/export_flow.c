@@ -1,4 +1,4 @@
-/* export_flow.c: buckets from slice to slice, and shares per step. */
+/* export_flow.c: flows of buckets between slices, and worker utilization per step. */
 #include "trace/export_flow.h"
 #include "core/log.h"
 
@@ -23,7 +23,7 @@ static int by_bucket(const void *a, const void *b)
     return (x->slice->end > y->slice->end) - (x->slice->end < y->slice->end);
 }
 
-/* On a GPU a task also has a slice on the thread that enqueued it, to which no arrow leads. */
+/* On a GPU a task also has a slice on the thread that enqueued it; arrows do not lead there. */
 static int stop_of(const struct ss_export_rank *r, const struct ss_export_slice *s)
 {
     if (s->bucket < 0 || s->task < 0)
@@ -36,7 +36,7 @@ static int stop_of(const struct ss_export_rank *r, const struct ss_export_slice 
     return kind == SS_TASK_UPDATE && s->computes ? APPLIED : -1;
 }
 
-/* stop[0..n) are of one bucket and step. The last writer counts, the first update. */
+/* stop[0..n) belong to one bucket and step. The last writer and the first update are used. */
 static int find_flow(const struct stop *stop, size_t n, struct ss_export_flow *out)
 {
     const struct ss_export_slice *part[3] = {0};
@@ -50,13 +50,13 @@ static int find_flow(const struct stop *stop, size_t n, struct ss_export_flow *o
 enum ss_status ss_export_flows(const struct ss_export_rank *r, struct ss_export_flow **out,
                                size_t *count)
 {
-    size_t room = r->slice.count + 1, n = 0, found = 0;
-    struct stop *stop = malloc(room * sizeof *stop);
-    struct ss_export_flow *flow = malloc(room * sizeof *flow);
+    size_t capacity = r->slice.count + 1, n = 0, found = 0;
+    struct stop *stop = malloc(capacity * sizeof *stop);
+    struct ss_export_flow *flow = malloc(capacity * sizeof *flow);
     if (!stop || !flow) {
         free(stop);
         free(flow);
-        return ss_fail_memory("arrows of a trace", room * sizeof *flow);
+        return ss_fail_memory("arrows of a trace", capacity * sizeof *flow);
     }
     for (size_t i = 0; i < r->slice.count; i++) {
         int what = stop_of(r, &r->slice.at[i]);
@@ -80,10 +80,10 @@ enum ss_status ss_export_flows(const struct ss_export_rank *r, struct ss_export_
 enum ss_status ss_export_shares(const struct ss_export *e, const struct ss_export_rank *r,
                                 struct ss_export_share **out, size_t *count)
 {
-    size_t n = r->times->step.count, room = 2 * n * r->times->worker.count + 1, found = 0;
-    struct ss_export_share *share = malloc(room * sizeof *share);
+    size_t n = r->times->step.count, capacity = 2 * n * r->times->worker.count + 1, found = 0;
+    struct ss_export_share *share = malloc(capacity * sizeof *share);
     if (!share)
-        return ss_fail_memory("shares of a trace", room * sizeof *share);
+        return ss_fail_memory("shares of a trace", capacity * sizeof *share);
     for (size_t w = 0; w < r->times->worker.count; w++) {
         const struct ss_worker_times *worker = &r->times->worker.at[w];
         for (size_t i = 0; worker->busy > 0 && i < n; i++) {

@@ -1,4 +1,4 @@
-/* export_html.c: the page's data, as its data.js reads them. */
+/* export_html.c: the page's data, in the form that its data.js reads. */
 #include "trace/export_html.h"
 #include "trace/export_rows.h"
 #include "trace/json_text.h"
@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Slices as five numbers each: the pause since the one before, its length, how long it had been
- * ready, its task, and how much further its step is. */
+/* Write slices as five numbers each: the gap since the previous one, its length, the time it was
+ * ready, its task, and the increment of its step. */
 static void put_track(struct ss_atomic_file *f, const struct ss_export_rank *r, size_t track,
                       size_t from, size_t to)
 {
@@ -17,7 +17,7 @@ static void put_track(struct ss_atomic_file *f, const struct ss_export_rank *r, 
                 to - from);
     for (size_t i = from; i < to; i++) {
         const struct ss_export_slice *s = &r->slice.at[i];
-        /* A collective without a task: numbered behind the tasks by its bucket. */
+        /* Collectives without a task are numbered after the tasks, by bucket. */
         int64_t task = s->task >= 0 ? s->task : (int64_t)r->trace->task.count + s->bucket + 1;
         ss_json_put(f, "%.2s%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64,
                     i > from ? "," : "", s->begin - time, s->end - s->begin, s->begin - s->ready,
@@ -42,7 +42,7 @@ static void put_tracks(struct ss_atomic_file *f, const struct ss_export_rank *r)
     ss_json_put(f, "]");
 }
 
-/* Of each task: name, kind, bucket; then of collectives that no task sums. */
+/* Per task: name, kind, bucket; then the collectives without a task. */
 static void put_tasks(struct ss_atomic_file *f, const struct ss_export_rank *r)
 {
     const struct ss_trace_rank *t = r->trace;
@@ -95,7 +95,7 @@ static void put_steps(struct ss_atomic_file *f, const struct ss_export *e,
     ss_json_put(f, "]");
 }
 
-/* Busy time of each worker and lane, per step; memory: time, host, device. */
+/* Busy time per worker and lane and step; memory: time, host, device. */
 static void put_use(struct ss_atomic_file *f, const struct ss_export_rank *r)
 {
     ss_json_put(f, ",\n'workers':[");

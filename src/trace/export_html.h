@@ -1,6 +1,6 @@
-/* A trace as one HTML page, which needs nothing else: the timeline of each rank and worker, where
- * the time of each step went, and the collectives of each bucket. Its sources are in page/; the
- * build puts them into the library. */
+/* Export as one self-contained HTML page: the timeline of each rank and worker, the breakdown of
+ * each step's time, and the collectives of each bucket. Its sources are in page/; the build
+ * embeds them in the library. */
 #ifndef SS_TRACE_EXPORT_HTML_H
 #define SS_TRACE_EXPORT_HTML_H
 

@@ -1,4 +1,4 @@
-/* export_paje.c: events of the Paje format. */
+/* export_paje.c: definitions and names of the Paje format. */
 #include "trace/export_paje.h"
 #include "core/atomic_file.h"
 #include "core/log.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The name of each, then its fields in the order of its lines. */
+/* Per event: its name, then its fields in the order of its lines. */
 static const char *const definitions[SS_PAJE_LINES][9] = {
     [SS_PAJE_DEFINE_CONTAINER] = {"PajeDefineContainerType", "Alias string", "Type string",
                                   "Name string"},
@@ -46,7 +46,7 @@ static const char types[] = "0 rank 0 \"Rank\"\n"
                             "3 device rank \"memory device bytes\"\n"
                             "4 bucket rank track track \"Bucket\"\n";
 
-/* Those of the page: they stay apart for colour-blind readers (Okabe and Ito). */
+/* The colors of the HTML page: distinguishable for colorblind readers (Okabe and Ito). */
 static const unsigned colours[] = {
     [SS_TASK_LOAD] = 0x56b4e9,           [SS_TASK_UPLOAD] = 0x8fa3b8,
     [SS_TASK_CONVERT] = 0xb5bfcb,        [SS_TASK_FORWARD] = 0x0072b2,
@@ -74,7 +74,7 @@ static enum ss_status add_name(struct ss_paje_names *names, const char *text,
     return SS_OK;
 }
 
-/* Each once. */
+/* Sort and remove duplicates. */
 static void sort_names(struct ss_paje_names *names)
 {
     size_t n = 0;
@@ -145,7 +145,7 @@ static void end_containers(struct ss_atomic_file *f, const struct ss_export_rank
     ss_atomic_print(f, " rank r%d\n", r->trace->rank);
 }
 
-/* Tasks as values of states, workers as variables. */
+/* Define tasks as values of states, and workers as variables. */
 static void put_names(struct ss_atomic_file *f, const struct ss_paje *p)
 {
     char name[SS_PAJE_QUOTED];

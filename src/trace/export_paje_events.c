@@ -1,4 +1,4 @@
-/* export_paje_events.c: what happens, as lines in the order of time. */
+/* export_paje_events.c: the events, as lines sorted by time. */
 #include "core/log.h"
 #include "trace/export_flow.h"
 #include "trace/export_paje_internal.h"
@@ -9,17 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *ss_paje_quote(char room[SS_PAJE_QUOTED], const char *before, const char *name,
+const char *ss_paje_quote(char capacity[SS_PAJE_QUOTED], const char *before, const char *name,
                           const char *after)
 {
-    snprintf(room, SS_PAJE_QUOTED - 1, "\"%s%s%s", before, *name ? name : "?", after);
-    for (char *c = room + 1; *c; c++) {
+    snprintf(capacity, SS_PAJE_QUOTED - 1, "\"%s%s%s", before, *name ? name : "?", after);
+    for (char *c = capacity + 1; *c; c++) {
         if (*c == '"')
             *c = '\'';
         else if (*c < 0x20 || *c > 0x7e)
             *c = '?';
     }
-    return strcat(room, "\"");
+    return strcat(capacity, "\"");
 }
 
 static enum ss_status SS_PRINTF(4, 5)
@@ -33,8 +33,8 @@ static enum ss_status SS_PRINTF(4, 5)
     size_t bytes = strlen(text) + 1;
     struct ss_paje_event event = {at, p->text.count, what};
     SS_TRACE_ADD(&p->event, event);
-    while (p->text.room - p->text.count < bytes)
-        SS_TRY(ss_trace_grow(&p->text.at, &p->text.room, p->text.room, 1));
+    while (p->text.capacity - p->text.count < bytes)
+        SS_TRY(ss_trace_grow(&p->text.at, &p->text.capacity, p->text.capacity, 1));
     memcpy(p->text.at + p->text.count, text, bytes);
     p->text.count += bytes;
     return SS_OK;
@@ -114,7 +114,7 @@ static enum ss_status note_steps(struct ss_paje *p, const struct ss_export *e,
 {
     for (size_t i = 0; i < r->trace->step.count; i++) {
         const struct ss_trace_step *s = &r->trace->step.at[i];
-        if (s->reported < s->submitted) /* the run ended before */
+        if (s->reported < s->submitted) /* the run ended earlier */
             continue;
         SS_TRY(note(p, ss_export_time(e, r, s->submitted), SS_PAJE_EVENT,
                     "submitted r%d \"step %" PRId64 "\"", r->trace->rank, s->step));

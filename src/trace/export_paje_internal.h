@@ -1,10 +1,10 @@
-/* What the two files of export_paje.h share. */
+/* Shared by export_paje.c and export_paje_events.c. */
 #ifndef SS_TRACE_EXPORT_PAJE_INTERNAL_H
 #define SS_TRACE_EXPORT_PAJE_INTERNAL_H
 
 #include "trace/export.h"
 
-/* The numbers of lines: what they define, or what happens at a time. */
+/* Numbers of the event definitions: definitions, then timed events. */
 enum ss_paje_line {
     SS_PAJE_DEFINE_CONTAINER,
     SS_PAJE_DEFINE_STATE,
@@ -23,21 +23,22 @@ enum ss_paje_line {
     SS_PAJE_LINES
 };
 
-/* A line without its number and time. Of the same time, what was noted first comes first. */
+/* A line without its number and time. Events with equal times keep the order in which they were
+ * noted. */
 struct ss_paje_event {
     int64_t at;
-    size_t text; /* where in paje.text */
+    size_t text; /* offset in paje.text */
     enum ss_paje_line what;
 };
 
-/* Values of states, and variables: both are known by their names. */
+/* Values of states, and variables: both are identified by name. */
 struct ss_paje_name {
     const char *text;
     enum ss_task_kind kind; /* of a task */
 };
 struct ss_paje_names {
     struct ss_paje_name *at;
-    size_t count, room;
+    size_t count, capacity;
 };
 
 struct ss_paje {
@@ -49,9 +50,10 @@ struct ss_paje {
 
 enum { SS_PAJE_QUOTED = 256 };
 
-/* before, name and after as one string of the format, in room. Names may have blanks, so all stand
- * in quotes, for which the format has no escapes; pj_dump takes no empty one. Returns room. */
-const char *ss_paje_quote(char room[SS_PAJE_QUOTED], const char *before, const char *name,
+/* Write before, name and after to capacity as one quoted string of the format. Names may contain
+ * blanks, so all are quoted; the format has no escapes, and pj_dump rejects empty strings.
+ * Returns capacity. */
+const char *ss_paje_quote(char capacity[SS_PAJE_QUOTED], const char *before, const char *name,
                           const char *after);
 
 /* Fill p->event, sorted, and p->text. Errors: SS_ERR_MEMORY. */

@@ -1,4 +1,4 @@
-/* export_rows.c: the slices of a rank. */
+/* export_rows.c: builds the slices of a rank. */
 #include "trace/export_rows.h"
 #include "core/log.h"
 
@@ -20,13 +20,13 @@ int ss_export_bucket(const struct ss_trace_rank *r, const struct ss_trace_task *
     return -1;
 }
 
-/* Marks in the order of (step, task), to look one up. */
+/* Events sorted by (step, task) for lookup. */
 struct sorted {
     const struct ss_trace_run **run;
     const struct ss_trace_gpu **gpu;
     size_t nrun, ngpu;
-    int gpu_computes; /* some computing tasks have times of the GPU: only those count */
-    int *sum_task;    /* of each bucket, then of the metrics; -1: none */
+    int gpu_computes; /* some computing tasks have GPU times: only those count */
+    int *sum_task;    /* task of each bucket's collective, then of the metrics; -1: none */
 };
 
 static int compare(int64_t step_a, int task_a, int64_t step_b, int task_b)
@@ -73,7 +73,7 @@ static enum ss_status sort_marks(const struct ss_trace_rank *r, struct sorted *s
     s->gpu = malloc((r->gpu.count + 1) * sizeof *s->gpu);
     s->sum_task = malloc((nbuckets + 1) * sizeof *s->sum_task);
     if (!s->run || !s->gpu || !s->sum_task)
-        return ss_fail_memory("marks of a trace", (r->run.count + r->gpu.count) * sizeof *s->run);
+        return ss_fail_memory("events of a trace", (r->run.count + r->gpu.count) * sizeof *s->run);
     for (size_t i = 0; i < r->run.count; i++)
         s->run[s->nrun++] = &r->run.at[i];
     for (size_t i = 0; i < r->gpu.count; i++) {
@@ -94,7 +94,7 @@ static enum ss_status sort_marks(const struct ss_trace_rank *r, struct sorted *s
     return SS_OK;
 }
 
-/* Tracks before rows are given out: lanes of the GPU, the collectives, workers. */
+/* Track numbers before rows are assigned: GPU lanes, the collectives, workers. */
 enum { TRACK_SUMS = SS_TRACE_LANES, TRACK_WORKERS };
 
 static int64_t ready_of(const struct ss_trace_run *run, int64_t begin)
@@ -108,7 +108,8 @@ static enum ss_status add_runs(struct ss_export_rank *r, const struct sorted *s,
     for (size_t i = 0; i < t->run.count; i++) {
         const struct ss_trace_run *run = &t->run.at[i];
         const struct ss_trace_task *task = &t->task.at[run->task];
-        /* A collective holds no worker until it is done: it is shown on its own track. */
+        /* A collective does not occupy a worker until it completes: it is shown on its own
+         * track. */
         if (ss_task_sums(task->kind) && (summed[i] || on_gpu(s, run->step, run->task)))
             continue;
         const int sync = task->kind == SS_TASK_SYNC;
@@ -175,7 +176,7 @@ static enum ss_status add_sums(struct ss_export_rank *r, const struct sorted *s,
     return SS_OK;
 }
 
-/* Marks of other steps go first: nothing below sees them. */
+/* Remove the events of other steps first, so that later passes need not filter. */
 static void retain_steps(struct ss_trace_rank *t, int64_t first, int64_t last)
 {
     size_t n = 0;
@@ -202,7 +203,7 @@ static int by_track(const void *a, const void *b)
     return (x->end > y->end) - (x->end < y->end);
 }
 
-/* Where on the page a track is: what computes first, then collectives, then those that serve. */
+/* The order of tracks on the page: compute, then collectives, then service workers. */
 static void list_tracks(const struct ss_trace_rank *t, int *order)
 {
     int n = 0;
@@ -225,7 +226,7 @@ static struct ss_export_track track_of(const struct ss_trace_rank *t, int track,
     const char *name = track < TRACK_SUMS    ? lanes[track]
                        : track == TRACK_SUMS ? "collectives"
                                              : t->worker.at[track - TRACK_WORKERS].name;
-    /* A worker of a GPU is busy with enqueuing; what it enqueued is on the lane. */
+    /* A worker of a GPU only enqueues; the enqueued work is on the lane. */
     int enqueues = track >= TRACK_WORKERS && t->cuda &&
                    t->worker.at[track - TRACK_WORKERS].lane != SS_TRACE_SERVICE;
     char suffix[16] = "";
@@ -235,7 +236,7 @@ static struct ss_export_track track_of(const struct ss_trace_rank *t, int track,
     return out;
 }
 
-/* Give slices from..to, all of one track, to rows in which none overlaps; append the rows. */
+/* Distribute slices from..to of one track over rows without overlaps; append the rows. */
 static enum ss_status lay_rows(struct ss_export_rank *r, size_t from, size_t to, int track)
 {
     SS_TRACE_ARRAY(int64_t) end = {0};
@@ -247,9 +248,9 @@ static enum ss_status lay_rows(struct ss_export_rank *r, size_t from, size_t to,
         while (row < end.count && end.at[row] > s->begin)
             row++;
         if (row == end.count) {
-            status = ss_trace_grow(&end.at, &end.room, end.count, sizeof *end.at);
+            status = ss_trace_grow(&end.at, &end.capacity, end.count, sizeof *end.at);
             if (status == SS_OK)
-                status = ss_trace_grow(&r->track.at, &r->track.room, r->track.count,
+                status = ss_trace_grow(&r->track.at, &r->track.capacity, r->track.count,
                                        sizeof *r->track.at);
             if (status != SS_OK)
                 break;
@@ -292,8 +293,8 @@ enum ss_status ss_export_fill(struct ss_export_rank *r, int64_t first, int64_t l
 {
     retain_steps(r->trace, first, last);
     struct sorted s = {0};
-    char *summed = calloc(r->trace->run.count + 1, 1); /* runs that are shown as collectives */
-    enum ss_status status = summed ? SS_OK : ss_fail_memory("marks", r->trace->run.count);
+    char *summed = calloc(r->trace->run.count + 1, 1); /* runs shown as collectives */
+    enum ss_status status = summed ? SS_OK : ss_fail_memory("events", r->trace->run.count);
     if (status == SS_OK)
         status = sort_marks(r->trace, &s);
     if (status == SS_OK)

@@ -86,7 +86,7 @@ int64_t ss_intervals_length(const struct ss_intervals *list)
 
 int64_t ss_intervals_length_in(const struct ss_intervals *list, int64_t begin, int64_t end)
 {
-    size_t low = 0, high = list->count; /* the first one that ends after begin */
+    size_t low = 0, high = list->count; /* find the first one that ends after begin */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (list->at[middle].end > begin)

@@ -50,7 +50,7 @@ static long long integer(struct sink *to, const char *spec)
     return va_arg(to->arguments, int);
 }
 
-/* spec: "%ld" and the like. */
+/* Format one number. spec: "%ld" and the like. */
 static void put_argument(struct sink *to, const char *spec)
 {
     char text[400] = ""; /* the largest double has 309 digits before its point */

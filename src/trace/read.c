@@ -9,13 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATH_ROOM = 4096 };
+enum { PATH_CAPACITY = 4096 };
 
-/* Once the first line is known. */
+/* Check and allocate after the first line has been read. */
 static enum ss_status check_rank(const struct reader *in, int rank)
 {
     if (in->r->rank != rank)
-        return reader_fail(in, "rank: %d; the file's name says %d", in->r->rank, rank);
+        return reader_fail(in, "rank: %d does not match the file name (rank %d)", in->r->rank,
+                           rank);
     return SS_OK;
 }
 
@@ -33,12 +34,12 @@ static enum ss_status read_line(struct reader *in, const char *text, size_t byte
     else if (json_is_object(value))
         status = reader_object(in, value);
     else
-        status = reader_fail(in, "not a trace: the first line is no object");
+        status = reader_fail(in, "not a trace: the first line is not an object");
     json_decref(value);
     return status;
 }
 
-/* A killed run's last line ends anywhere; whether it is JSON as far as it goes says nothing. */
+/* The last line of a killed run may end anywhere, even where it still is valid JSON. */
 static int is_cut(const char *text, size_t bytes)
 {
     if (bytes && text[bytes - 1] == '\n')
@@ -51,10 +52,10 @@ static int is_cut(const char *text, size_t bytes)
 static enum ss_status read_lines(struct reader *in, FILE *f, int rank)
 {
     char *text = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     ssize_t n;
     enum ss_status status = SS_OK;
-    while (status == SS_OK && (n = getline(&text, &room, f)) > 0) {
+    while (status == SS_OK && (n = getline(&text, &capacity, f)) > 0) {
         in->line++;
         if (in->line > 1 && is_cut(text, (size_t)n)) {
             in->r->cut = 1;
@@ -76,7 +77,7 @@ static enum ss_status file_name(const char *dir, int rank, char *path)
 {
     char name[32];
     snprintf(name, sizeof name, SS_TRACE_FILE, rank);
-    return ss_folder_join(path, PATH_ROOM, dir, name);
+    return ss_folder_join(path, PATH_CAPACITY, dir, name);
 }
 
 static int by_step(const void *a, const void *b)
@@ -87,7 +88,7 @@ static int by_step(const void *a, const void *b)
 
 enum ss_status ss_trace_read(const char *dir, int rank, struct ss_trace_rank **out)
 {
-    char path[PATH_ROOM];
+    char path[PATH_CAPACITY];
     SS_TRY(file_name(dir, rank, path));
     struct ss_trace_rank *r = calloc(1, sizeof *r);
     if (!r)
@@ -125,7 +126,7 @@ void ss_trace_free(struct ss_trace_rank *r)
     free(r);
 }
 
-/* The number in a trace file's name; -1: another file. */
+/* The rank in a trace file's name; -1: another file. */
 static int rank_of(const char *name)
 {
     char expected[32];
@@ -136,18 +137,18 @@ static int rank_of(const char *name)
     return strcmp(name, expected) ? -1 : rank;
 }
 
-/* Of how many ranks a file speaks; reads its first line only. */
+/* The number of ranks according to a file; reads its first line only. */
 static enum ss_status read_ranks(const char *dir, int rank, int *ranks)
 {
-    char path[PATH_ROOM], *text = NULL;
-    size_t room = 0;
+    char path[PATH_CAPACITY], *text = NULL;
+    size_t capacity = 0;
     SS_TRY(file_name(dir, rank, path));
     FILE *f = fopen(path, "r");
     if (!f)
         return ss_fail(SS_ERR_IO, "%s: %s", path, strerror(errno));
     struct ss_trace_rank r = {0};
     struct reader in = {.path = path, .line = 1, .r = &r};
-    ssize_t n = getline(&text, &room, f);
+    ssize_t n = getline(&text, &capacity, f);
     enum ss_status status =
         n > 0 ? read_line(&in, text, (size_t)n)
               : ss_fail(SS_ERR_FORMAT, "%s: the file is empty or cannot be read", path);
@@ -165,9 +166,10 @@ static enum ss_status mark_present(DIR *d, const char *dir, int ranks, char *pre
     for (const struct dirent *e = readdir(d); e; e = readdir(d)) {
         int rank = rank_of(e->d_name);
         if (rank >= ranks)
-            return ss_fail(SS_ERR_MISMATCH,
-                           "%s/%s: a trace of %d ranks has no such file; it is another run's", dir,
-                           e->d_name, ranks);
+            return ss_fail(
+                SS_ERR_MISMATCH,
+                "%s/%s: unexpected file in a trace of %d ranks; it belongs to another run", dir,
+                e->d_name, ranks);
         if (rank >= 0)
             present[rank] = 1;
     }

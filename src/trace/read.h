@@ -1,9 +1,9 @@
-/* Reading a trace (format.h): one rank's file as plain arrays.
+/* Reader of a trace (format.h): loads one rank's file into plain arrays.
  *
- * A reader holds one rank at a time, at 40 bytes a mark; what is kept of a rank beyond that is what
- * analyse.h makes of it. Nothing in a file is believed: numbers are checked against what they refer
- * to, and the first line that is wrong ends the reading with its number, field and value. A last
- * line without an end is how a killed run leaves its file: the marks before it are kept. */
+ * The reader holds one rank at a time, at 40 bytes per event; only the results of analyse.h are
+ * retained. All input is validated: numbers are checked against the objects they refer to, and
+ * the first invalid line is reported with its number, field and value. A killed run's file may
+ * end in an incomplete line: the preceding events are still read. */
 #ifndef SS_TRACE_READ_H
 #define SS_TRACE_READ_H
 
@@ -21,7 +21,7 @@ enum {
     SS_TRACE_MAX_MICROS = 1 << 20
 };
 
-/* Lanes of a GPU, in the order of enum ss_lane, and what workers are by their names. */
+/* Lanes of a GPU, in the order of enum ss_lane; also the roles of workers, by name. */
 enum ss_trace_lane {
     SS_TRACE_COMPUTE,
     SS_TRACE_COMM,
@@ -32,7 +32,7 @@ enum ss_trace_lane {
 };
 extern const char *const ss_trace_lanes[]; /* their names */
 
-/* What tasks touch: (space, index), each pair once. */
+/* Data accessed by tasks: (space, index), each pair once. */
 struct ss_trace_data {
     char space[SS_TRACE_TEXT];
     int index;
@@ -49,7 +49,7 @@ struct ss_trace_task {
     char name[SS_NAME_BYTES];
     int block, bucket, slice; /* -1: none */
     int micro;                /* below the rank's micros */
-    int64_t predicted;        /* ns; 0: not told */
+    int64_t predicted;        /* ns; 0: unknown */
     int naccess;
     struct ss_trace_access access[SS_PLAN_MAX_ACCESSES];
 };
@@ -61,11 +61,11 @@ struct ss_trace_worker {
 
 struct ss_trace_bucket {
     int64_t bytes, wire_bytes;
-    enum ss_task_kind kind; /* of the task that makes this collective */
-    int of;                 /* whose gradients, or weights */
+    enum ss_task_kind kind; /* of the task that runs this collective */
+    int of;                 /* the bucket of its gradients or weights */
 };
 
-/* Marks, in the order of the file; steps sorted. */
+/* Events, in file order; steps sorted. */
 struct ss_trace_step {
     int64_t step, submitted, reported;
 };
@@ -79,7 +79,7 @@ struct ss_trace_gpu {
 };
 struct ss_trace_sum {
     int64_t step, begin, end;
-    int32_t bucket; /* as they are numbered; -1: metrics */
+    int32_t bucket; /* the number of its line; -1: metrics */
 };
 struct ss_trace_memory {
     int64_t at, host, device;
@@ -90,11 +90,11 @@ struct ss_trace_clock {
 
 struct ss_trace_rank {
     int rank, ranks, slots, cuda, overlap;
-    int micros;                    /* micro-steps of a step */
-    int64_t first_step, last_step; /* as asked for; last_step 0: to the end */
-    int64_t epoch_ns, batch;       /* batch: images per step; 0: not told */
+    int micros;                    /* micro-batches per step */
+    int64_t first_step, last_step; /* as requested; last_step 0: to the end */
+    int64_t epoch_ns, batch;       /* batch: images per step; 0: unknown */
     char host[SS_TRACE_TEXT], model[SS_TRACE_TEXT], backend[SS_TRACE_TEXT];
-    char machine[SS_TRACE_TEXT]; /* of the predictions; "": there are none */
+    char machine[SS_TRACE_TEXT]; /* of the predictions; "": no predictions */
     SS_TRACE_ARRAY(struct ss_trace_worker) worker;
     SS_TRACE_ARRAY(struct ss_trace_task) task;
     SS_TRACE_ARRAY(struct ss_trace_data) data;
@@ -105,14 +105,14 @@ struct ss_trace_rank {
     SS_TRACE_ARRAY(struct ss_trace_gpu) gpu;
     SS_TRACE_ARRAY(struct ss_trace_sum) sum;
     SS_TRACE_ARRAY(struct ss_trace_memory) memory;
-    int ended;    /* the file has its last line */
-    int cut;      /* it ends inside a line */
-    int64_t lost; /* marks that did not fit */
+    int ended;    /* the file has its end line */
+    int cut;      /* it ends within a line */
+    int64_t lost; /* events dropped for lack of memory */
 };
 
-/* Which ranks have a file in DIR. present has `ranks` entries, one per rank of the run, as the
- * first file says. Errors: SS_ERR_IO (no folder), SS_ERR_FORMAT (no trace in it).
- * The caller frees *present. */
+/* Find the ranks that have a file in DIR. present has `ranks` entries, one per rank of the run,
+ * according to the first file. Errors: SS_ERR_IO (no folder), SS_ERR_FORMAT (no trace in it). The
+ * caller frees *present. */
 enum ss_status ss_trace_find(const char *dir, int *ranks, char **present);
 
 /* Read DIR's file of this rank. Errors: SS_ERR_IO, SS_ERR_FORMAT, SS_ERR_UNSUPPORTED (version),
@@ -120,18 +120,18 @@ enum ss_status ss_trace_find(const char *dir, int *ranks, char **present);
 enum ss_status ss_trace_read(const char *dir, int rank, struct ss_trace_rank **out);
 void ss_trace_free(struct ss_trace_rank *r); /* NULL is fine */
 
-/* A time of this rank on rank 0's CLOCK_MONOTONIC, and how wrong that may be. Without "clock" lines
- * the clocks are taken for the same, as they are on one host. */
+/* Convert a time of this rank to rank 0's CLOCK_MONOTONIC, and the error bound of that. Without
+ * "clock" lines the clocks are assumed equal, as on one host. */
 int64_t ss_trace_common(const struct ss_trace_rank *r, int64_t at);
 int64_t ss_trace_error(const struct ss_trace_rank *r);
 
-/* When a step's submission began; INT64_MIN: not told. */
+/* The begin of a step's submission; INT64_MIN: unknown. */
 int64_t ss_trace_submitted(const struct ss_trace_rank *r, int64_t step);
 
-/* The number of a task's collective in `bucket`; -1: none, or it is not described. */
+/* The number of a task's collective in `bucket`; -1: none, or not described. */
 int ss_trace_collective_of(const struct ss_trace_rank *r, const struct ss_trace_task *task);
 
-/* Is it one of a lane that computes, and did it itself? */
+/* Whether the event is on a computing lane and was executed there. */
 static inline int ss_trace_on_computing_lane(const struct ss_trace_gpu *g)
 {
     return g->lane == SS_TRACE_COMPUTE || g->lane == SS_TRACE_UPDATE;

@@ -1,4 +1,4 @@
-/* read_base.c: what a line's fields are looked at with (contract in read_internal.h). */
+/* read_base.c: checks of a line's fields (contract in read_internal.h). */
 #include "trace/read_internal.h"
 
 #include <stdarg.h>
@@ -25,8 +25,8 @@ const char *reader_show(const json_t *value)
     if (!value)
         return "nothing";
     memset(text, 0, sizeof text);
-    size_t room = sizeof text - sizeof "...";
-    if (json_dumpb(value, text, room, JSON_ENCODE_ANY | JSON_ENSURE_ASCII) > room)
+    size_t capacity = sizeof text - sizeof "...";
+    if (json_dumpb(value, text, capacity, JSON_ENCODE_ANY | JSON_ENSURE_ASCII) > capacity)
         strcpy(text + strlen(text), "...");
     return text;
 }

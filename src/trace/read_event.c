@@ -1,9 +1,9 @@
-/* read_event.c: the lines of a trace that are arrays (format.h). */
+/* read_event.c: reads the lines that are arrays (format.h). */
 #include "trace/read_internal.h"
 
 #include <string.h>
 
-/* What the elements of a mark are, which also says what they may be. */
+/* Types of an event's elements, which determine the permitted values. */
 enum what { STEP, TIME, AT_LEAST_BEGIN, SIZE, TASK, WORKER, BUCKET, LANE };
 struct mark_field {
     const char *name;
@@ -44,7 +44,7 @@ static enum ss_status read_lane(const struct reader *in, const json_t *value, in
                        reader_show(value));
 }
 
-/* v holds the fields before this one. */
+/* Read element i. v holds the elements before it. */
 static enum ss_status read_field(const struct reader *in, const struct mark_field *f,
                                  const json_t *value, int64_t *v, int i)
 {
@@ -111,11 +111,11 @@ enum ss_status reader_mark(struct reader *in, const json_t *a)
             m = &marks[i];
     if (!m)
         return reader_fail(in,
-                           "%s is no mark; a mark begins with \"s\", \"t\", \"g\", \"c\" or "
+                           "%s is not an event; an event begins with \"s\", \"t\", \"g\", \"c\" or "
                            "\"m\"",
                            reader_show(json_array_get(a, 0)));
     if (json_array_size(a) != (size_t)m->count + 1)
-        return reader_fail(in, "a mark \"%c\" has %d values, not %zu", m->letter, m->count + 1,
+        return reader_fail(in, "an event \"%c\" has %d values, not %zu", m->letter, m->count + 1,
                            json_array_size(a));
     int64_t v[MAX_FIELDS];
     for (int i = 0; i < m->count; i++)

@@ -1,4 +1,4 @@
-/* The parts of the reader; only for src/trace/read*.c. */
+/* Internals of the reader, for src/trace/read*.c only. */
 #ifndef SS_TRACE_READ_INTERNAL_H
 #define SS_TRACE_READ_INTERNAL_H
 
@@ -13,21 +13,21 @@ struct reader {
     struct ss_trace_rank *r;
 };
 
-/* Report what is wrong in the current line: "PATH: line N: ...". */
+/* Report an error in the current line: "PATH: line N: ...". */
 enum ss_status reader_fail(const struct reader *in, const char *fmt, ...) SS_PRINTF(2, 3);
 
-/* `value` as JSON text, shortened, for messages; frees nothing, valid until the next call of this
- * thread. */
+/* `value` as shortened JSON text for messages. The buffer is valid until the next call in this
+ * thread; the caller does not free it. */
 const char *reader_show(const json_t *value);
 
-/* A whole number in [min, max]. */
+/* Read a whole number in [min, max]. */
 enum ss_status reader_number(const struct reader *in, const char *field, const json_t *value,
                              int64_t min, int64_t max, int64_t *out);
 
-/* Times and sizes stay far from where sums of them overflow. */
+/* Bound on times and sizes, so that sums of them do not overflow. */
 #define READER_MAX ((int64_t)1 << 58)
 
-/* read_object.c, read_event.c: take in one line. */
+/* read_object.c, read_event.c: process one line. */
 enum ss_status reader_object(struct reader *in, const json_t *o);
 enum ss_status reader_mark(struct reader *in, const json_t *a);
 

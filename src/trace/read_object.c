@@ -1,4 +1,4 @@
-/* read_object.c: the lines of a trace that are objects (format.h). */
+/* read_object.c: reads the lines that are objects (format.h). */
 #include "trace/format.h"
 #include "trace/read_internal.h"
 
@@ -33,26 +33,26 @@ static enum ss_status get_flag(const struct reader *in, const json_t *o, const c
 }
 
 static enum ss_status check_text(const struct reader *in, const char *field, const json_t *value,
-                                 size_t room, char *out)
+                                 size_t capacity, char *out)
 {
     const char *text = json_string_value(value);
     if (!text)
         return reader_fail(in, "%s: %s is not a string", field, reader_show(value));
-    if (strlen(text) >= room)
+    if (strlen(text) >= capacity)
         return reader_fail(in, "%s: %s is longer than %zu bytes", field, reader_show(value),
-                           room - 1);
-    for (size_t i = 0; i <= strlen(text); i++) /* nothing that moves a terminal's cursor */
+                           capacity - 1);
+    for (size_t i = 0; i <= strlen(text); i++) /* removes terminal control characters */
         out[i] = text[i] && ((unsigned char)text[i] < 32 || text[i] == 127) ? '?' : text[i];
     return SS_OK;
 }
 
 static enum ss_status get_text(const struct reader *in, const json_t *o, const char *key,
-                               size_t room, char *out)
+                               size_t capacity, char *out)
 {
-    return check_text(in, key, json_object_get(o, key), room, out);
+    return check_text(in, key, json_object_get(o, key), capacity, out);
 }
 
-/* Workers, tasks and buckets are numbered from 0, one line each. */
+/* Check the numbering: workers, tasks and buckets are numbered from 0, one line each. */
 static enum ss_status check_next(const struct reader *in, const json_t *o, const char *key,
                                  size_t next)
 {
@@ -116,7 +116,7 @@ static enum ss_status read_worker(struct reader *in, const json_t *o)
     return SS_OK;
 }
 
-/* A step's micro-steps add to one of `metrics`. */
+/* All micro-batches of a step accumulate into the same `metrics`. */
 static int per_slot(const struct ss_trace_rank *r, const char *space)
 {
     static const char *const names[] = {"images", "labels", "staged", "fetched"};
@@ -128,7 +128,7 @@ static int per_slot(const struct ss_trace_rank *r, const char *space)
     return 0;
 }
 
-/* Its number among the data of the trace; added if new. */
+/* The index of a pair in the trace's data; added if new. */
 static enum ss_status find_data(struct reader *in, const char *space, int index, int *out)
 {
     struct ss_trace_rank *r = in->r;
@@ -167,7 +167,7 @@ static enum ss_status read_kind(const struct reader *in, const json_t *o, const 
             *out = (enum ss_task_kind)k;
             return SS_OK;
         }
-    return reader_fail(in, "%s: \"%s\" is no kind of task (load, forward, ...)", key, name);
+    return reader_fail(in, "%s: \"%s\" is not a task kind (load, forward, ...)", key, name);
 }
 
 static enum ss_status read_task(struct reader *in, const json_t *o)

@@ -19,13 +19,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Room for about a hundred steps between two visits of the writer. */
+/* Capacity for about a hundred steps between two runs of the writer. */
 enum { MARKS = 16384, WRITE_MS = 200 };
 
 enum mark_kind { MARK_STEP, MARK_TASK, MARK_GPU, MARK_COLLECTIVE, MARK_MEMORY };
 
 struct mark {
-    uint64_t step, a, b, c; /* times; of MARK_MEMORY also bytes */
+    uint64_t step, a, b, c; /* times; for MARK_MEMORY also bytes */
     int32_t what;           /* task, bucket */
     int16_t where;          /* worker, lane */
     int16_t kind;
@@ -38,14 +38,14 @@ struct ss_trace {
     FILE *file;
     char path[4096];
     pthread_t writer;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* protects the fields below */
     pthread_cond_t changed;
-    struct mark *mark, *written; /* filled now; being written */
+    struct mark *mark, *written; /* being filled; being written */
     size_t count, lost;
     int writing, ending;
 };
 
-/* ---- marks ---------------------------------------------------------------------------------- */
+/* ---- events --------------------------------------------------------------------------------- */
 
 static void put(struct ss_trace *t, struct mark m)
 {
@@ -149,7 +149,7 @@ static void print_mark(const struct ss_trace *t, const struct mark *m)
     }
 }
 
-/* Take what is there; the lock is held, and given up while it is written. */
+/* Write the recorded events. Called with the lock held, which is released during the write. */
 static void write_marks(struct ss_trace *t)
 {
     while (t->writing)
@@ -172,7 +172,7 @@ static void write_marks(struct ss_trace *t)
 static void *write_thread(void *arg)
 {
     struct ss_trace *t = arg;
-    put_memory(t); /* a short run has a sample of its beginning and one of its end */
+    put_memory(t); /* gives even a short run a sample at its begin and end */
     pthread_mutex_lock(&t->lock);
     while (!t->ending) {
         struct timespec until;
@@ -344,15 +344,14 @@ enum ss_status ss_trace_close(struct ss_trace *t)
     write_marks(t);
     pthread_mutex_unlock(&t->lock);
     if (t->lost)
-        ss_warn("--trace %s: %zu marks did not fit into memory and are not there", t->path,
-                t->lost);
+        ss_warn("--trace %s: out of memory: %zu events were not recorded", t->path, t->lost);
     ss_json_print(t->file, "{'end':true,'lost':%zu}\n", t->lost);
     int bad = ferror(t->file);
     bad |= fclose(t->file) != 0;
     t->file = NULL;
     enum ss_status status = SS_OK;
     if (bad)
-        status = ss_fail(SS_ERR_IO, "--trace %s: cannot write: disk full, perhaps", t->path);
+        status = ss_fail(SS_ERR_IO, "--trace %s: write failed (disk full?)", t->path);
     free_trace(t);
     return status;
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What a stanza says, until it ends. */
+/* The fields of a stanza read so far. */
 struct stanza {
     int lines;
     struct ss_rec_task task;
@@ -16,14 +16,14 @@ struct reader {
     long line;
     struct ss_rec *rec;
     struct stanza now;
-    SS_TRACE_ARRAY(char *) job; /* of needs, until all tasks are known */
+    SS_TRACE_ARRAY(char *) job; /* names in needs, resolved once all tasks are read */
 };
 
 static enum ss_status bad(const struct reader *in, const char *why, const char *text)
 {
     return ss_fail(SS_ERR_FORMAT,
-                   "%s: line %ld: %s: \"%.40s\"; a tasks.rec of starpu_fxt_tool is wanted",
-                   in->file, in->line, why, text);
+                   "%s: line %ld: %s: \"%.40s\"; expected a tasks.rec of starpu_fxt_tool", in->file,
+                   in->line, why, text);
 }
 
 static enum ss_status copy(char **out, const char *text)
@@ -38,7 +38,7 @@ static enum ss_status read_whole(const struct reader *in, const char *text, int6
     char *end;
     errno = 0;
     *out = strtoll(text, &end, 10);
-    return end != text && !*end && !errno ? SS_OK : bad(in, "no whole number", text);
+    return end != text && !*end && !errno ? SS_OK : bad(in, "not a whole number", text);
 }
 
 static enum ss_status read_ms(const struct reader *in, const char *text, int64_t *out)
@@ -46,7 +46,7 @@ static enum ss_status read_ms(const struct reader *in, const char *text, int64_t
     char *end;
     const double ms = strtod(text, &end);
     if (end == text || *end || !(ms >= 0 && ms < 1e12))
-        return bad(in, "no time in milliseconds", text);
+        return bad(in, "not a time in milliseconds", text);
     *out = llround(1e6 * ms);
     return SS_OK;
 }
@@ -57,7 +57,7 @@ static enum ss_status read_needs(struct reader *in, char *text)
     in->now.task.needs = in->job.count;
     for (char *job = strtok_r(text, " ", &save); job; job = strtok_r(NULL, " ", &save)) {
         char *own = NULL;
-        SS_TRY(ss_trace_grow(&in->job.at, &in->job.room, in->job.count, sizeof *in->job.at));
+        SS_TRY(ss_trace_grow(&in->job.at, &in->job.capacity, in->job.count, sizeof *in->job.at));
         SS_TRY(copy(&own, job));
         in->job.at[in->job.count++] = own;
     }
@@ -89,13 +89,13 @@ static enum ss_status read_field(struct reader *in, const char *key, char *value
     return strcmp(key, "EndTime") ? SS_OK : read_ms(in, value, &t->end);
 }
 
-/* A stanza of marks of StarPU's own ("Control: WontUse") has the number of a task, and is none. */
+/* A stanza of StarPU's own events ("Control: WontUse") has a task's number but is not a task. */
 static enum ss_status end_stanza(struct reader *in)
 {
     struct stanza *s = &in->now;
     struct ss_rec_task *t = &s->task;
     if (s->lines && !t->job)
-        return bad(in, "a task without JobId ends here", s->name ? s->name : "");
+        return bad(in, "the task ending here has no JobId", s->name ? s->name : "");
     if (t->begin < 0 || t->end < t->begin)
         t->worker = -1;
     if (s->lines && !t->model && s->name) {
@@ -116,14 +116,14 @@ static enum ss_status read_line(struct reader *in, char *text)
         return end_stanza(in);
     char *value = strchr(text, ':');
     if (!value)
-        return bad(in, "no line \"Key: value\"", text);
+        return bad(in, "not a line \"Key: value\"", text);
     *value++ = '\0';
     value += strspn(value, " ");
     in->now.lines++;
     return read_field(in, text, value);
 }
 
-/* ---- which task is which -------------------------------------------------------------------------------- */
+/* ---- resolving of dependencies -------------------------------------------------------------- */
 
 static int by_begin(const void *a, const void *b)
 {
@@ -145,7 +145,7 @@ static int by_job(const void *a, const void *b)
     return strcmp(((const struct name *)a)->job, ((const struct name *)b)->job);
 }
 
-/* Of those that a task names; one that is not in the file is none. */
+/* Resolve the names in needs; a task that is not in the file becomes SS_REC_NONE. */
 static enum ss_status find_needs(struct reader *in)
 {
     struct ss_rec *rec = in->rec;
@@ -159,7 +159,7 @@ static enum ss_status find_needs(struct reader *in)
     for (size_t i = 0; status == SS_OK && i < in->job.count; i++) {
         const struct name wanted = {in->job.at[i], 0};
         const struct name *found = bsearch(&wanted, name, rec->task.count, sizeof *name, by_job);
-        status = ss_trace_grow(&rec->needs.at, &rec->needs.room, rec->needs.count,
+        status = ss_trace_grow(&rec->needs.at, &rec->needs.capacity, rec->needs.count,
                                sizeof *rec->needs.at);
         if (status == SS_OK)
             rec->needs.at[rec->needs.count++] = found ? found->task : SS_REC_NONE;
@@ -175,8 +175,9 @@ static size_t later(const struct ss_rec *rec, size_t a, size_t b)
     return rec->task.at[b].end > rec->task.at[a].end ? b : a;
 }
 
-/* What task i waited for that ended last. A task that only synchronises stands for what it waited for itself; those are
- * looked at before it, each once: state 0 not yet, 1 begun, 2 known. */
+/* Find the dependency of a task that ended last. A synchronization-only task is replaced by its
+ * own dependencies, which are resolved first, each once: state 0: unvisited, 1: in progress, 2:
+ * resolved. */
 static enum ss_status find_last(struct ss_rec *rec, size_t first, char *state)
 {
     SS_TRACE_ARRAY(size_t) stack = {0};
@@ -199,7 +200,7 @@ static enum ss_status find_last(struct ss_rec *rec, size_t first, char *state)
                 open = need;
         }
         if (open != SS_REC_NONE) {
-            status = ss_trace_grow(&stack.at, &stack.room, stack.count, sizeof *stack.at);
+            status = ss_trace_grow(&stack.at, &stack.capacity, stack.count, sizeof *stack.at);
             if (status != SS_OK)
                 break;
             stack.at[stack.count++] = i;
@@ -218,7 +219,7 @@ static enum ss_status find_last(struct ss_rec *rec, size_t first, char *state)
     return status;
 }
 
-/* The tasks are in the order of their begins. */
+/* Find the preceding task on each worker. Tasks are sorted by begin. */
 static void find_before(struct ss_rec *rec)
 {
     enum { RECENT = 4096 }; /* workers */
@@ -244,8 +245,8 @@ static enum ss_status connect(struct reader *in)
         rec->ran++;
     if (rec->ran == rec->task.count)
         return ss_fail(SS_ERR_FORMAT,
-                       "%s: no task has a StartTime, an EndTime and a WorkerId; a tasks.rec of "
-                       "starpu_fxt_tool is wanted",
+                       "%s: no task has a StartTime, an EndTime and a WorkerId; expected a "
+                       "tasks.rec of starpu_fxt_tool",
                        in->file);
     SS_TRY(find_needs(in));
     char *state = calloc(rec->task.count, 1);
@@ -263,9 +264,9 @@ static enum ss_status connect(struct reader *in)
 static enum ss_status read_lines(struct reader *in, FILE *f)
 {
     char *text = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     enum ss_status status = end_stanza(in);
-    while (status == SS_OK && getline(&text, &room, f) > 0) {
+    while (status == SS_OK && getline(&text, &capacity, f) > 0) {
         in->line++;
         status = read_line(in, text);
     }

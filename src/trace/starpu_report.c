@@ -1,4 +1,4 @@
-/* starpu_report.c: what the tasks of another StarPU program did, for people. */
+/* starpu_report.c: text report on the tasks of another StarPU program. */
 #include "trace/starpu_rec.h"
 
 #include <errno.h>
@@ -6,15 +6,15 @@
 
 enum { MODELS_SHOWN = 40, PATH_SHOWN = 15 };
 
-/* A task that has been ready for less is not taken for one that was passed over. */
+/* ns. A task ready for less than this does not count as overtaken. */
 static const int64_t PATIENCE = 20000;
 
-/* Of a worker's tasks, or of a model's. */
+/* Totals per worker or per model. */
 struct sums {
     const char *name;
     int64_t rank, worker;
-    int64_t count, busy, least, most, waited; /* waited: ready, and not begun */
-    int64_t until;                            /* the end of what was added last */
+    int64_t count, busy, least, most, waited; /* waited: between ready and begin */
+    int64_t until;                            /* latest end so far */
 };
 
 struct table {
@@ -36,7 +36,7 @@ static double percent(int64_t part, int64_t whole)
     return whole > 0 ? 100 * (double)part / (double)whole : 0;
 }
 
-/* Tasks of one worker that overlap, as on a GPU, count once. */
+/* Add a task. Overlapping tasks of one worker, as on a GPU, count once. */
 static void add_to(struct sums *s, const struct ss_rec_task *t, int64_t length)
 {
     if (!s->count || length < s->least)
@@ -149,13 +149,13 @@ static enum ss_status print_models(const struct ss_rec *rec, FILE *out)
                 ms(s->waited) / (double)s->count);
     }
     print_left(&table, MODELS_SHOWN, out);
-    fprintf(out, "mean ready: ms from when a task could begin to when it did\n");
+    fprintf(out, "mean ready: ms between ready and begin\n");
     free(table.row.at);
     return status;
 }
 
-/* Backwards from the task that ended last: to what it waited for, or to the one before it on its worker, whichever ended
- * later. */
+/* Walk backward from the task that ended last: to the dependency or the preceding task on its
+ * worker, whichever ended later. */
 static enum ss_status print_path(const struct ss_rec *rec, FILE *out)
 {
     struct table table = {0};
@@ -176,7 +176,7 @@ static enum ss_status print_path(const struct ss_rec *rec, FILE *out)
         status = add_model(&table, t, length);
         computing += length;
         tasks++;
-        /* Clocks of several ranks may say that a task began before what it waited for. */
+        /* With clocks of several ranks, a task may appear to begin before its dependency. */
         if (next == SS_REC_NONE || rec->task.at[next].begin >= t->begin)
             break;
         until = rec->task.at[next].end < t->begin ? rec->task.at[next].end : t->begin;
@@ -196,9 +196,9 @@ static enum ss_status print_path(const struct ss_rec *rec, FILE *out)
     return status;
 }
 
-/* ---- priorities ----------------------------------------------------------------------------------------- */
+/* ---- priorities ------------------------------------------------------------------------------ */
 
-/* Tasks that wait; the one of the highest priority first. */
+/* Heap of ready tasks, the highest priority first. */
 struct waiting {
     const struct ss_rec_task **heap;
     size_t count;
@@ -247,7 +247,7 @@ static int by_ready(const void *a, const void *b)
     return (l->ready > r->ready) - (l->ready < r->ready);
 }
 
-/* Of one worker: its tasks are ready[0 .. n), by when they were ready. */
+/* Count the overtaken tasks of one worker: ready[0 .. n), sorted by ready time. */
 static void count_worker(const struct ss_rec *rec, const struct ss_rec_task *const *ready, size_t n,
                          struct waiting *w, int64_t *count, int64_t *late)
 {
@@ -299,17 +299,17 @@ enum ss_status ss_rec_report(const struct ss_rec *rec, const char *file, FILE *o
         begin = rec->task.at[i].begin < begin ? rec->task.at[i].begin : begin;
         end = rec->task.at[i].end > end ? rec->task.at[i].end : end;
     }
-    fprintf(out, "%s: %zu tasks ran within %.3f ms, %zu did not, as those that only synchronise\n",
-            file, rec->task.count - rec->ran, ms(end - begin), rec->ran);
+    fprintf(out, "%s: %zu tasks ran within %.3f ms, %zu did not run (synchronization only)\n", file,
+            rec->task.count - rec->ran, ms(end - begin), rec->ran);
     SS_TRY(print_workers(rec, begin, end, out));
     SS_TRY(print_models(rec, out));
     if (rec->needs.count) {
         SS_TRY(print_path(rec, out));
         SS_TRY(print_priorities(rec, out));
     } else {
-        fprintf(out,
-                "\nNo task says what it waited for, as StarPU does not record tags: no critical "
-                "path, and a task counts as ready from its submission on\n");
+        fprintf(out, "\nThe file has no dependencies, as StarPU does not record tags: no critical "
+                     "path, and a task "
+                     "counts as ready from its submission\n");
     }
     if (fflush(out) || ferror(out))
         return ss_fail(SS_ERR_IO, "the report cannot be written: %s", strerror(errno));

@@ -1,11 +1,11 @@
-/* steps.c: reading "11-20". */
+/* steps.c: parser of step ranges such as "11-20". */
 #include "trace/steps.h"
 #include "core/log.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* A number from 1 on, without a sign or blanks; NULL if there is none. */
+/* Parse a number >= 1 without sign or blanks; NULL if there is none. */
 static const char *number(const char *text, int64_t *out)
 {
     char *end;

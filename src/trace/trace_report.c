@@ -13,7 +13,7 @@ static double ms(double ns)
     return ns / 1e6;
 }
 
-/* "12.3", or "-" where nothing was communicated. */
+/* "12.3", or "-" without communication. */
 static const char *percent(int64_t part, int64_t whole, char text[16])
 {
     if (whole > 0)
@@ -57,20 +57,20 @@ static void print_heading(const struct ss_run_times *run, FILE *out)
         r = run->rank[i];
         if (r->cut || !r->ended)
             fprintf(out,
-                    "rank %d: the file ends early%s: its run was killed; read as far as it goes\n",
+                    "rank %d: the file ends early%s: the run was killed; using the valid part\n",
                     r->rank, r->cut ? ", inside a line" : "");
         if (r->lost)
-            fprintf(out, "rank %d: %lld marks were lost: they did not fit into memory\n", r->rank,
+            fprintf(out, "rank %d: %lld events were lost: out of memory\n", r->rank,
                     (long long)r->lost);
         if (r->steps_broken)
-            fprintf(out, "rank %d: %lld step%s not whole: left out\n", r->rank,
+            fprintf(out, "rank %d: %lld step%s incomplete: excluded\n", r->rank,
                     (long long)r->steps_broken, r->steps_broken > 1 ? "s are" : " is");
         if (!r->has_clock && run->ranks > 1)
-            fprintf(out, "rank %d: no clock line: taken as rank 0's clock\n", r->rank);
+            fprintf(out, "rank %d: no clock line: assuming rank 0's clock\n", r->rank);
     }
 }
 
-/* Words, in lines that fit. */
+/* Print text, wrapped between words. */
 static void print_words(const char *text, int column, FILE *out)
 {
     for (int at = column; *text;) {
@@ -90,18 +90,17 @@ static void print_verdict(const struct ss_run_times *run, FILE *out)
     const struct ss_trace_verdict v = ss_trace_judge(run);
     if (!v.steps)
         return;
-    fprintf(out, "\nStep:    %.3f ms, of which it computes for %.1f %%", v.step_ms,
-            100 * v.computing);
+    fprintf(out, "\nStep:    %.3f ms, computing for %.1f %%", v.step_ms, 100 * v.computing);
     if (!strcmp(v.bound, "compute"))
-        fprintf(out, ": compute bounds it\n");
+        fprintf(out, " (compute-bound)\n");
     else
-        fprintf(out, "; for %.1f %% %s, which bounds it\n", 100 * v.waiting, v.meanwhile);
+        fprintf(out, "; for %.1f %% %s (the bottleneck)\n", 100 * v.waiting, v.meanwhile);
     if (v.comm_ms > 0)
-        fprintf(out, "Exposed: %.3f of %.3f ms of communication a step", v.exposed_ms, v.comm_ms);
+        fprintf(out, "Exposed: %.3f of %.3f ms of communication per step", v.exposed_ms, v.comm_ms);
     else
-        fprintf(out, "Exposed: nothing, as nothing was communicated");
+        fprintf(out, "Exposed: none (no communication)");
     if (ss_trace_is_late(&v))
-        fprintf(out, ", most of it for rank %d, which comes last", v.last);
+        fprintf(out, ", mostly waiting for rank %d", v.last);
     fprintf(out, "\nTry:     ");
     print_words(v.advice, 9, out);
     fprintf(out, "\n");
@@ -183,8 +182,8 @@ static void print_buckets(const struct ss_run_times *run, const struct ss_trace_
             fprintf(out, " %7s %7s\n", "-", "-");
     }
     fprintf(out,
-            "skew: mean, maximum; wait: share of the duration in which the last rank was not "
-            "there yet.\nClocks are known to %.3f ms: smaller skews say nothing.\n",
+            "skew: mean, maximum; wait: share of the duration spent waiting for the "
+            "last rank.\nThe clock error is %.3f ms: smaller skews are not significant.\n",
             ms((double)run->clock_error));
 }
 
@@ -207,10 +206,10 @@ static void print_stragglers(const struct ss_run_times *run, FILE *out)
     }
 }
 
-/* Kinds that share a column, so that a line fits. */
+/* Kinds are grouped into columns, so that a line fits. */
 static const struct {
     const char *name;
-    unsigned kinds; /* bits */
+    unsigned kinds; /* bit mask */
 } columns[] = {{"load", 1u << SS_TASK_LOAD | 1u << SS_TASK_UPLOAD},
                {"convert", 1u << SS_TASK_CONVERT},
                {"forward", 1u << SS_TASK_FORWARD},
@@ -229,8 +228,7 @@ static void print_path_kinds(const struct ss_run_times *run,
                              const struct ss_trace_report_options *o, FILE *out)
 {
     const size_t n = sizeof columns / sizeof *columns;
-    fprintf(out, "\nCritical path per step, in ms, and what it is made of\n%-5s %10s", "rank",
-            "ms/step");
+    fprintf(out, "\nCritical path per step, in ms, by kind of task\n%-5s %10s", "rank", "ms/step");
     for (size_t c = 0; c < n; c++)
         fprintf(out, " %10s", columns[c].name);
     fprintf(out, "\n");
@@ -261,7 +259,7 @@ static double off(struct ss_compared x)
     return x.measured > 0 && x.predicted > 0 ? fabs(x.measured - x.predicted) : 0;
 }
 
-/* The tasks whose prediction was furthest off, in order. */
+/* Print the tasks with the largest prediction errors, in task order. */
 static void print_furthest(const struct ss_rank_times *r, FILE *out)
 {
     double last = INFINITY;
@@ -279,7 +277,7 @@ static void print_furthest(const struct ss_rank_times *r, FILE *out)
     }
 }
 
-/* Of the first rank that is shown: their machines are of one kind. */
+/* Print predictions for the first rank shown: all ranks have the same kind of machine. */
 static void print_predictions(const struct ss_run_times *run,
                               const struct ss_trace_report_options *o, FILE *out)
 {
@@ -302,7 +300,7 @@ static void print_predictions(const struct ss_run_times *run,
     fprintf(out, "\nTasks on rank %d%s, in ms: the mean over steps, and ", r->rank,
             r->cuda ? "'s GPU" : "");
     if (!strcmp(r->machine, "measured"))
-        fprintf(out, "what StarPU had measured before\n");
+        fprintf(out, "StarPU's earlier measurements\n");
     else if (!strcmp(r->machine, "host"))
         fprintf(out, "the prediction for this CPU, from its speed at the start\n");
     else

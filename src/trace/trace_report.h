@@ -1,4 +1,4 @@
-/* The analysis of a trace for people and for programs. */
+/* Reports of a trace analysis, as text and as JSON. */
 #ifndef SS_TRACE_TRACE_REPORT_H
 #define SS_TRACE_TRACE_REPORT_H
 
@@ -7,21 +7,21 @@
 #include <stdio.h>
 
 struct ss_trace_report_options {
-    int rank;  /* -1: all; else what is printed per rank is this one's */
-    int steps; /* print a line per step, however many there are */
+    int rank;  /* -1: all; else print per-rank results of this one only */
+    int steps; /* print a line per step, for any number of steps */
     int path;  /* print the tasks of critical paths */
 };
 
-/* Tables of at most 120 columns. Errors: SS_ERR_IO. */
+/* Print tables of at most 120 columns. Errors: SS_ERR_IO. */
 enum ss_status ss_trace_report_text(const struct ss_run_times *run,
                                     const struct ss_trace_report_options *o, FILE *out);
 
-/* One JSON object with everything; times in ms, shares between 0 and 1, bandwidths in GB/s, null
- * where there is nothing to divide by. Errors: SS_ERR_IO (names the file), SS_ERR_MEMORY. */
+/* Write one JSON object with all results; times in ms, shares between 0 and 1, bandwidths in
+ * GB/s, null for a division by zero. Errors: SS_ERR_IO (names the file), SS_ERR_MEMORY. */
 enum ss_status ss_trace_report_json(const struct ss_run_times *run,
                                     const struct ss_trace_report_options *o, const char *file);
 
-/* Measured and predicted times of a task, in ns; 0 where there are none. */
+/* Measured and predicted times of a task, in ns; 0: unknown. */
 struct ss_compared {
     double measured, predicted;
 };

@@ -1,4 +1,4 @@
-/* report_json.c: the analysis of a trace as one JSON object. */
+/* trace_report_json.c: the analysis of a trace as one JSON object. */
 #include "core/json_value.h"
 #include "core/log.h"
 #include "trace/trace_report.h"
@@ -18,7 +18,7 @@ static json_t *in_ms(double ns)
     return ss_json_number(ms(ns));
 }
 
-/* null where there is nothing to divide by. */
+/* part / whole; null if whole is 0. */
 static json_t *share(double part, double whole)
 {
     return whole > 0 ? ss_json_number(part / whole) : json_null();
@@ -61,7 +61,7 @@ static json_t *of_path(const struct ss_rank_times *r, const struct ss_step_times
     return out;
 }
 
-/* The workers' shares of one step, in their order. */
+/* The utilization of each worker in one step, in worker order. */
 static json_t *of_busy(const struct ss_rank_times *r, size_t step)
 {
     const struct ss_step_times *s = &r->step.at[step];
@@ -136,7 +136,7 @@ static json_t *of_workers(const struct ss_rank_times *r)
     return out;
 }
 
-/* Tasks of a GPU's compute lane, or those on a CPU that have a prediction. */
+/* Tasks of a GPU's compute lane, or CPU tasks that have a prediction. */
 static json_t *of_tasks(const struct ss_rank_times *r)
 {
     json_t *out = json_array();
@@ -253,6 +253,6 @@ enum ss_status ss_trace_report_json(const struct ss_run_times *run,
     int bad = ferror(f);
     bad |= fclose(f) != 0;
     if (status == SS_OK && bad)
-        return ss_fail(SS_ERR_IO, "--json %s: cannot write: disk full, perhaps", file);
+        return ss_fail(SS_ERR_IO, "--json %s: write failed (disk full?)", file);
     return status;
 }

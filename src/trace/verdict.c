@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* Where no kind of waiting takes so much of a step, it is about as short as its tasks let it be. */
+/* Idle shares below this count as insignificant: the step is compute-bound. */
 static const double matters = 0.1;
 
 static struct ss_rank_sums sum_of_ranks(const struct ss_run_times *run)
@@ -34,11 +34,11 @@ static enum ss_idle longest_idle(const struct ss_rank_sums *s)
 }
 
 static const char *const meanwhile[] = {
-    [SS_IDLE_INPUT] = "it waits for input",
-    [SS_IDLE_COMM] = "it waits for communication",
-    [SS_IDLE_DEPENDENCY] = "it waits for other tasks",
-    [SS_IDLE_RUNTIME] = "it waits for a worker to begin its next task",
-    [SS_IDLE_NOTHING] = "no task is there to be run",
+    [SS_IDLE_INPUT] = "waiting for input",
+    [SS_IDLE_COMM] = "waiting for communication",
+    [SS_IDLE_DEPENDENCY] = "waiting for other tasks",
+    [SS_IDLE_RUNTIME] = "waiting for a worker to start the next task",
+    [SS_IDLE_NOTHING] = "no task to run",
 };
 
 static void find_last(const struct ss_run_times *run, struct ss_trace_verdict *v)
@@ -74,18 +74,17 @@ static void advise_on_sums(const struct ss_run_times *run, struct ss_trace_verdi
         double others = 0;
         for (int i = 0; i < run->count; i++)
             others += run->rank[i] == r ? 0 : compute_ms(run->rank[i]) / (run->count - 1);
-        snprintf(
-            v->advice, sizeof v->advice,
-            "see why rank %d on %.64s comes last: it computes for %.3f ms a step, the others for "
-            "%.3f",
-            v->last, r->host, compute_ms(r), others);
+        snprintf(v->advice, sizeof v->advice,
+                 "find out why rank %d on %.64s is slow: it computes for %.3f ms per step, the "
+                 "others for %.3f",
+                 v->last, r->host, compute_ms(r), others);
         return;
     }
     snprintf(v->advice, sizeof v->advice, "%s",
              run->rank[0]->overlap
-                 ? "--bucket-mb auto, then --grad-dtype bf16, which halves what travels; starstep "
-                   "doctor says what the links give"
-                 : "the run without --no-overlap");
+                 ? "--bucket-mb auto, then --grad-dtype bf16, which halves the traffic; starstep "
+                   "doctor measures the links"
+                 : "run without --no-overlap");
 }
 
 static void advise(const struct ss_run_times *run, double headroom, struct ss_trace_verdict *v,
@@ -105,18 +104,18 @@ static void advise(const struct ss_run_times *run, double headroom, struct ss_tr
         return;
     case SS_IDLE_RUNTIME:
         text = cuda ? "--gpu-graphs on: tasks wait to be enqueued"
-                    : "one compute thread less (--threads): other work is on its cores";
+                    : "one compute thread fewer (--threads): its cores run other work";
         break;
     case SS_IDLE_NOTHING:
         text = "more --slots: steps are submitted too late";
         break;
     case SS_IDLE_DEPENDENCY:
-        text = "starstep trace export, and look at what stands in front of the gaps";
+        text = "starstep trace export, then inspect the tasks that precede the gaps";
         break;
     default:
-        text = cuda ? "--precision bf16 where it is fp32, more images a rank; starstep plan "
-                      "--roofline says what the GPU can do at best"
-                    : "more cores or ranks: little else is in the way";
+        text = cuda ? "--precision bf16 instead of fp32, a larger batch per rank; starstep plan "
+                      "--roofline predicts the limit of the GPU"
+                    : "more cores or ranks: the run is compute-bound";
     }
     snprintf(v->advice, sizeof v->advice, "%s", text);
 }

@@ -1,4 +1,4 @@
-/* check_only.c: train --check (contract in train.h). */
+/* check_only.c: train --check (interface in train.h). */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -10,14 +10,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Devices are known where the job runs. */
+/* Describe the device. The machine of this check may have other devices than the job. */
 static const char *device_note(const struct ss_session *s)
 {
     int here = ss_cuda_kernels.count();
     if (s->device.gpu)
-        return here ? "GPUs, one of which is here at least"
-                    : "GPUs, which were not checked: none is here";
-    return s->options->device == SS_DEVICE_AUTO ? "CPUs (--device auto: no GPU is here)" : "CPUs";
+        return here ? "GPUs (at least one is present here)" : "GPUs (not checked: no GPU here)";
+    return s->options->device == SS_DEVICE_AUTO ? "CPUs (--device auto: no GPU here)" : "CPUs";
 }
 
 static void report(const struct ss_session *s, int ranks)

@@ -1,4 +1,4 @@
-/* check_ranks.c: what all ranks must have alike before a run: program and options. */
+/* check_ranks.c: check before a run that all ranks use the same program and options. */
 #include "core/program.h"
 #include "train/options.h"
 
@@ -8,25 +8,25 @@ enum { FILES = 3, SHOWN_DIGITS = 12 };
 
 struct facts {
     struct ss_comm_fact fact[FILES + SS_TRAIN_MOST_ROWS];
-    /* What they point to. */
+    /* Storage that the facts point to. */
     struct ss_program program;
     struct ss_program_file model; /* empty for built-in ones */
     char shown[FILES][SS_PROGRAM_PATH + SS_PROGRAM_HASH];
-    char name[SS_TRAIN_MOST_ROWS][64], value[SS_TRAIN_MOST_ROWS][SS_OPTION_TEXT_ROOM];
+    char name[SS_TRAIN_MOST_ROWS][64], value[SS_TRAIN_MOST_ROWS][SS_OPTION_TEXT_CAPACITY];
 };
 
 static struct ss_comm_fact file_fact(const char *name, const struct ss_program_file *file,
-                                     const char *advice, char *shown, size_t room)
+                                     const char *advice, char *shown, size_t capacity)
 {
-    snprintf(shown, room, "%.*s (%s)", SHOWN_DIGITS, file->sha256, file->path);
+    snprintf(shown, capacity, "%.*s (%s)", SHOWN_DIGITS, file->sha256, file->path);
     return (struct ss_comm_fact){.name = name,
                                  .value = file->sha256,
                                  .shown = file->path[0] ? shown : NULL,
                                  .advice = advice};
 }
 
-/* Returns how many. What each rank may decide for itself, where files lie and how many cores it
- * has, is left out. */
+/* Fill the facts and return their number. Options that may differ between ranks (SS_TRAIN_OWN),
+ * such as file locations and core counts, are left out. */
 static size_t make_facts(const struct ss_train_options *o, struct facts *f)
 {
     size_t n = FILES;

@@ -1,4 +1,4 @@
-/* checkpoint.c: writing a checkpoint (contract in checkpoint.h). */
+/* checkpoint.c: write a checkpoint (interface in checkpoint.h). */
 #include "train/checkpoint.h"
 #include "core/atomic_file.h"
 #include "core/folder.h"
@@ -14,7 +14,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A link in its place would lead elsewhere. */
+/* Create the folder, or accept an existing one. A symbolic link is refused: it would redirect the
+ * checkpoint. */
 static enum ss_status make_folder(const char *folder)
 {
     struct stat st;
@@ -23,11 +24,12 @@ static enum ss_status make_folder(const char *folder)
     if (errno != EEXIST)
         return ss_fail(SS_ERR_IO, "%s: cannot make this folder: %s", folder, strerror(errno));
     if (lstat(folder, &st) || !S_ISDIR(st.st_mode))
-        return ss_fail(SS_ERR_IO, "%s: is in the way of a checkpoint; move it away", folder);
+        return ss_fail(SS_ERR_IO, "%s: exists and is not a folder; move it to write the checkpoint",
+                       folder);
     return SS_OK;
 }
 
-/* PyTorch's AveragedModel has the model's running statistics, too. */
+/* Write the EMA model, with the model's running statistics as in PyTorch's AveragedModel. */
 static enum ss_status write_ema(const struct ss_session *s, const char *folder)
 {
     char path[PATH_MAX];
@@ -37,7 +39,6 @@ static enum ss_status write_ema(const struct ss_session *s, const char *folder)
     return ss_model_file_write(s->exec, s->plan, path, s->batches, 1);
 }
 
-/* No larger than SS_GRAPH_FILE_BYTES, as it could not be read. */
 static enum ss_status write_graph(const struct ss_session *s, const char *folder)
 {
     char path[PATH_MAX], *text;
@@ -63,7 +64,7 @@ static enum ss_status write_files(const struct ss_session *s, const struct ss_po
     SS_TRY(ss_folder_join(model, sizeof model, folder, SS_CHECKPOINT_MODEL));
     SS_TRY(ss_folder_join(training, sizeof training, folder, SS_CHECKPOINT_TRAINING));
     SS_TRY(ss_model_file_write(s->exec, s->plan, model, s->batches, 0));
-    SS_TRY(write_ema(s, folder)); /* before the states go */
+    SS_TRY(write_ema(s, folder)); /* before the states are dropped */
     SS_TRY(write_graph(s, folder));
     SS_TRY(write_data(s, folder));
     return ss_training_file_write(s, p, training, model);
@@ -81,7 +82,7 @@ enum ss_status ss_checkpoint_write(const struct ss_session *s, const struct ss_p
     SS_TRY(ss_folder_join(folder, sizeof folder, dir, made));
     enum ss_status status = write_files(s, p, folder);
     if (status != SS_OK) {
-        (void)ss_checkpoint_clean(dir); /* a full disk needs the room */
+        (void)ss_checkpoint_clean(dir); /* frees disk space */
         return status;
     }
     SS_TRY(ss_checkpoint_install(dir, name));
@@ -89,7 +90,7 @@ enum ss_status ss_checkpoint_write(const struct ss_session *s, const struct ss_p
         SS_TRY(ss_checkpoint_link_best(dir, p->best_epoch));
     if (kind == SS_CHECKPOINT_EPOCH && keep)
         ss_checkpoint_prune(dir, kind, number, keep - 1);
-    /* The steps' are for going on: older ones are kept only where one asks for it. */
+    /* Step checkpoints serve resuming only: older ones are retained only with --keep. */
     if (kind == SS_CHECKPOINT_STEP)
         ss_checkpoint_prune(dir, kind, number, keep - 1);
     else

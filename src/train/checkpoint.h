@@ -1,28 +1,29 @@
-/* Checkpoints, and the words for their parts. A checkpoint is a folder of these files:
+/* Checkpoints. A checkpoint is a folder with these files:
  *
- *   the model file     model.safetensors (model_file.h): the parameters, for everybody who has
- *                      PyTorch's names
- *   the layers         model.json (graph/graph_file.h): the model itself, whatever options made it, so that
- *                      nobody has to repeat them
- *   the images         data.json (data_file.h): what they were like, for images of other folders
- *   the training file  training.safetensors (training_file.h): what going on takes besides. Its
- *                      tensors are the optimizer's states; its metadata are notes: where the run
- *                      is, its position (position.h), and with which options it got there
+ *   model.safetensors     model file (model_file.h): the parameters under PyTorch's names
+ *   model.json            layers (graph/graph_file.h): the model itself, so that --init does not
+ *                         need the options that created it
+ *   data.json             image preprocessing and class names (data_file.h), for evaluation and
+ *                         prediction with images of other folders
+ *   training.safetensors  training file (training_file.h): the rest of the training state. The
+ *                         tensors are the optimizer states. The metadata are notes: the run's
+ *                         position (position.h) and the options that change results
  *
- * With --ema-decay there is model_ema.safetensors besides, a model file of the weights' average and the
- * model's running statistics. A resumed run has the average from the training file's states.
+ * With --ema-decay, model_ema.safetensors is a model file with the EMA of the weights and the
+ * model's running statistics. A resumed run reads the EMA from the training file's states.
  *
- * safetensors.h is the format of both; resume.h goes on from them.
+ * safetensors.h implements the file format; resume.h resumes from a checkpoint.
  *
- * The folder of a run's checkpoints:
+ * The folder of a run's checkpoints (--checkpoint-dir):
  *
- *   epoch-NNNN/     after an epoch:  model.safetensors, training.safetensors
- *   step-NNNNNNNN/  after a step (--checkpoint-steps, or a signal), likewise
- *   latest          a symbolic link to the newest of them
- *   best            one to the best epoch's, with --best; --keep does not count and remove that
+ *   epoch-NNNN/     checkpoint after an epoch
+ *   step-NNNNNNNN/  checkpoint after a step (--checkpoint-steps, or a signal)
+ *   latest          symbolic link to the newest checkpoint
+ *   best            symbolic link to the best epoch's checkpoint, with --best; --keep neither
+ *                   counts nor removes that checkpoint
  *
- * A checkpoint is made in NAME.new, flushed, and renamed as a whole; then the link is replaced. So
- * a crash at any moment leaves `latest` a complete checkpoint, the former one or the new one. */
+ * A checkpoint is written to NAME.new, flushed, and renamed; then the link is replaced. So after
+ * a crash `latest` is always a complete checkpoint, the previous or the new one. */
 #ifndef SS_TRAIN_CHECKPOINT_H
 #define SS_TRAIN_CHECKPOINT_H
 
@@ -37,37 +38,37 @@
 
 enum ss_checkpoint_kind { SS_CHECKPOINT_EPOCH, SS_CHECKPOINT_STEP };
 
-/* Write one and make it the latest; then remove what --keep does not want: all but the newest
- * `keep` of each kind, and with 0 the steps' that are not the latest. number: epochs or steps so
- * far. Errors: SS_ERR_IO, SS_ERR_MEMORY; the latest is the former one then. */
+/* Write a checkpoint, point `latest` to it, and prune older ones: retain the newest `keep` of
+ * each kind; with keep 0, all epochs and only a step checkpoint that is the latest. number:
+ * completed epochs or steps. Errors: SS_ERR_IO, SS_ERR_MEMORY; `latest` is then unchanged. */
 enum ss_status ss_checkpoint_write(const struct ss_session *s, const struct ss_position *p,
                                    const char *dir, enum ss_checkpoint_kind kind, int64_t number,
                                    long keep);
 
-/* The folder of DIR's newest checkpoint; *found 0: there is none. Errors: SS_ERR_INVALID (there are
- * some, but no latest). */
-enum ss_status ss_checkpoint_newest(const char *dir, char *folder, size_t room, int *found);
+/* Find the newest checkpoint in DIR and store its path in `folder`; *found is 0 if there is none.
+ * Errors: SS_ERR_INVALID (several checkpoints, but no `latest`). */
+enum ss_status ss_checkpoint_newest(const char *dir, char *folder, size_t capacity, int *found);
 
-/* 1 if DIR has checkpoints, of whatever run; name: of one of them. */
+/* Returns 1 if DIR contains a checkpoint of any run, and stores one name in `name`. */
 int ss_checkpoint_any(const char *dir, char *name);
 
-/* Remove all but that one, which is the latest. */
+/* Remove all checkpoints except the given one, which must be the latest. */
 void ss_checkpoint_remove_others(const char *dir, enum ss_checkpoint_kind kind, int64_t number);
 
 /* checkpoint_folder.c: names and removal. */
 enum { SS_CHECKPOINT_NAME = 40 };
 /* "epoch-0003" */
 void ss_checkpoint_name(enum ss_checkpoint_kind kind, int64_t number, char *name);
-/* Move DIR/NAME.new to DIR/NAME, in the place of one that may be there, and let latest name it.
- * Also ends what a crash has left half-done. */
+/* Move DIR/NAME.new to DIR/NAME, replacing an existing one, and point `latest` to it. Also
+ * completes an install that a crash interrupted. */
 enum ss_status ss_checkpoint_install(const char *dir, const char *name);
-/* Remove what crashes have left, before another one is written. */
+/* Complete or remove unfinished checkpoints left by a crash. Call before writing one. */
 enum ss_status ss_checkpoint_clean(const char *dir);
-/* Let `best` name the checkpoint of an epoch; remove the link if there is none (a run that went on
- * from before it). Errors: SS_ERR_IO. */
+/* Point `best` to the checkpoint of an epoch. Remove the link if that checkpoint does not exist
+ * (the run was resumed from an earlier one). Errors: SS_ERR_IO. */
 enum ss_status ss_checkpoint_link_best(const char *dir, int64_t epoch);
-/* Remove a kind's checkpoints with numbers below `below`, all but the newest `keep` of them and
- * the one that `best` names. */
+/* Remove the checkpoints of a kind with numbers below `below`, except the newest `keep` of them
+ * and the target of `best`. */
 void ss_checkpoint_prune(const char *dir, enum ss_checkpoint_kind kind, int64_t below, long keep);
 
 #endif

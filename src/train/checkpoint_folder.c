@@ -1,4 +1,4 @@
-/* checkpoint_folder.c: names in a run's folder of checkpoints (contract in checkpoint.h). */
+/* checkpoint_folder.c: checkpoint names, links and removal (interface in checkpoint.h). */
 #include "core/atomic_file.h"
 #include "core/folder.h"
 #include "core/log.h"
@@ -31,7 +31,7 @@ struct checkpoint {
     int64_t number;
 };
 
-/* A checkpoint's name, and what follows it; NULL of other names. */
+/* Parse a checkpoint's name. Returns the text that follows it, or NULL for other names. */
 static const char *parse_name(const char *name, struct checkpoint *out)
 {
     for (int kind = SS_CHECKPOINT_EPOCH; kind <= SS_CHECKPOINT_STEP; kind++) {
@@ -43,7 +43,7 @@ static const char *parse_name(const char *name, struct checkpoint *out)
     return NULL;
 }
 
-/* Is it ours to remove: a file of a checkpoint, or what is left of writing one? */
+/* 1 if the file may be removed: a file of a checkpoint, or a temporary left by writing one. */
 static int is_part(const char *name)
 {
     static const char *const parts[] = {SS_CHECKPOINT_MODEL, SS_CHECKPOINT_EMA, SS_CHECKPOINT_GRAPH,
@@ -56,7 +56,7 @@ static int is_part(const char *name)
     return 0;
 }
 
-/* A folder's files. Never through a link in the folder: it may name somebody else's place. */
+/* Open a subfolder. Symbolic links are not followed: they may point outside the run's folder. */
 static int open_inside(int dir, const char *name)
 {
     return openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -75,8 +75,8 @@ static void remove_parts(int folder)
     closedir(d);
 }
 
-/* Remove DIR/NAME with its files. What somebody else put there stays, be it a link in the folder's
- * place or a file inside, and the folder with it; then this returns 0. */
+/* Remove DIR/NAME and its checkpoint files. Returns 0 if it remains because it is a symbolic link
+ * or contains other files; these are not removed. */
 static int remove_checkpoint(const char *dir, const char *name)
 {
     int above = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -92,7 +92,7 @@ static int remove_checkpoint(const char *dir, const char *name)
     return gone;
 }
 
-/* A link in the place of what is there. */
+/* Create the link DIR/LINK to `name` and atomically replace an existing one. */
 static enum ss_status make_link(const char *dir, const char *link, const char *name)
 {
     char path[PATH_MAX], new_name[16], temporary[PATH_MAX];
@@ -101,7 +101,7 @@ static enum ss_status make_link(const char *dir, const char *link, const char *n
     SS_TRY(ss_folder_join(temporary, sizeof temporary, dir, new_name));
     unlink(temporary);
     if (symlink(name, temporary))
-        return ss_fail(SS_ERR_IO, "%s: cannot make this link: %s", temporary, strerror(errno));
+        return ss_fail(SS_ERR_IO, "%s: cannot create this link: %s", temporary, strerror(errno));
     if (rename(temporary, path)) {
         enum ss_status status =
             ss_fail(SS_ERR_IO, "%s: cannot replace the link: %s", path, strerror(errno));
@@ -111,8 +111,8 @@ static enum ss_status make_link(const char *dir, const char *link, const char *n
     return ss_atomic_sync_folder(dir);
 }
 
-/* An earlier version made a folder of that name, with a model and nothing else; a copy of a run may
- * have one with both files. */
+/* Point `latest` to a checkpoint. `latest` may be a folder: an earlier version created one with a
+ * model only, and a copy of a run may contain one with all files. */
 static enum ss_status link_latest(const char *dir, const char *name)
 {
     char latest[PATH_MAX];
@@ -120,22 +120,22 @@ static enum ss_status link_latest(const char *dir, const char *name)
     SS_TRY(ss_folder_join(latest, sizeof latest, dir, "latest"));
     if (!lstat(latest, &st) && S_ISDIR(st.st_mode) && !remove_checkpoint(dir, "latest"))
         return ss_fail(SS_ERR_IO,
-                       "%s: is a folder with other files than a checkpoint's; move it away",
+                       "%s: is a folder that contains other files than a checkpoint; move it away",
                        latest);
     return make_link(dir, "latest", name);
 }
 
-/* What a link names, "" when it is none. */
-static void read_link(const char *dir, const char *link, char *name, size_t room)
+/* Read a link's target; "" if it is not a link. */
+static void read_link(const char *dir, const char *link, char *name, size_t capacity)
 {
     char path[PATH_MAX];
     ssize_t n = -1;
     if (ss_folder_join(path, sizeof path, dir, link) == SS_OK)
-        n = readlink(path, name, room - 1);
+        n = readlink(path, name, capacity - 1);
     name[n > 0 ? n : 0] = '\0';
 }
 
-/* A link that leads nowhere. */
+/* Remove the link `best` if its target does not exist. */
 static void remove_stale_best(const char *dir)
 {
     char path[PATH_MAX], name[NAME_MAX + 1];
@@ -164,12 +164,12 @@ enum ss_status ss_checkpoint_install(const char *dir, const char *name)
     SS_TRY(ss_folder_join(from, sizeof from, dir, made));
     SS_TRY(ss_folder_join(to, sizeof to, dir, name));
     if (ss_folder_has(dir, name)) {
-        /* A folder cannot be exchanged in one step everywhere; meanwhile the new one is named. */
+        /* Not every file system exchanges folders atomically: link the new one meanwhile. */
         SS_TRY(link_latest(dir, made));
         if (!remove_checkpoint(dir, name))
             return ss_fail(SS_ERR_IO,
-                           "%s: cannot replace this: it is a link, or has other files than a "
-                           "checkpoint's; move it away",
+                           "%s: cannot replace this: it is a link, or contains other files than a "
+                           "checkpoint; move it away",
                            to);
     }
     if (rename(from, to))
@@ -178,8 +178,8 @@ enum ss_status ss_checkpoint_install(const char *dir, const char *name)
     return link_latest(dir, name);
 }
 
-/* Cut ".new" off the name of one of our checkpoints; 0 where it is none, such as a path that a link
- * names. */
+/* Remove the suffix ".new" from a checkpoint's name. Returns 0 for other names, such as a path
+ * that a link points to. */
 static int cut_suffix(char *name)
 {
     struct checkpoint one;
@@ -211,7 +211,7 @@ enum ss_status ss_checkpoint_clean(const char *dir)
     return SS_OK;
 }
 
-/* By kind, newest first. */
+/* Order by kind, newest first. */
 static int by_age(const void *a, const void *b)
 {
     const struct checkpoint *x = a, *y = b;
@@ -220,7 +220,7 @@ static int by_age(const void *a, const void *b)
     return (x->number < y->number) - (x->number > y->number);
 }
 
-/* DIR's checkpoints; the caller frees them. */
+/* List the checkpoints of DIR. The caller frees the list. */
 static struct checkpoint *list(const char *dir, size_t *n)
 {
     struct checkpoint *all = NULL, one;
@@ -293,8 +293,8 @@ static int is_checkpoint(const char *folder)
     return ss_folder_has(folder, SS_CHECKPOINT_MODEL);
 }
 
-/* Without latest: the only one, from a crash before its link was made. */
-static enum ss_status find_only(const char *dir, char *folder, size_t room, int *found)
+/* Without `latest`: find the only checkpoint, left by a crash before the link was created. */
+static enum ss_status find_only(const char *dir, char *folder, size_t capacity, int *found)
 {
     char name[SS_CHECKPOINT_NAME];
     size_t n;
@@ -304,29 +304,29 @@ static enum ss_status find_only(const char *dir, char *folder, size_t room, int 
         ss_checkpoint_name(all[i].kind, all[i].number, name);
         if (*found || (i + 1 < n && all[i + 1].kind == all[i].kind))
             status = ss_fail(SS_ERR_INVALID,
-                             "%s: has checkpoints, but no latest that says which is the newest; "
+                             "%s: has checkpoints, but no link latest to the newest; "
                              "name one, such as --resume %s/%s",
                              dir, dir, name);
         else
-            status = ss_folder_join(folder, room, dir, name);
+            status = ss_folder_join(folder, capacity, dir, name);
         *found = status == SS_OK && is_checkpoint(folder);
     }
     free(all);
     return status;
 }
 
-enum ss_status ss_checkpoint_newest(const char *dir, char *folder, size_t room, int *found)
+enum ss_status ss_checkpoint_newest(const char *dir, char *folder, size_t capacity, int *found)
 {
     char name[NAME_MAX + 1];
-    SS_TRY(ss_folder_join(folder, room, dir, "latest"));
+    SS_TRY(ss_folder_join(folder, capacity, dir, "latest"));
     *found = is_checkpoint(folder);
     if (*found)
         return SS_OK;
     read_link(dir, "latest", name, sizeof name);
     if (!cut_suffix(name))
-        return find_only(dir, folder, room, found);
-    /* A crash inside ss_checkpoint_install, after the renaming. */
-    SS_TRY(ss_folder_join(folder, room, dir, name));
+        return find_only(dir, folder, capacity, found);
+    /* A crash inside ss_checkpoint_install, after the rename. */
+    SS_TRY(ss_folder_join(folder, capacity, dir, name));
     *found = is_checkpoint(folder);
     return SS_OK;
 }

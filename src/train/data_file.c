@@ -19,7 +19,7 @@ static json_t *of_numbers(const float *x, int n)
     return out;
 }
 
-/* Their names, or how many there are. */
+/* The names of the classes, or their number if they have none. */
 static json_t *of_classes(const struct ss_dataset *d)
 {
     if (!ss_dataset_class(d, 0))
@@ -41,7 +41,7 @@ enum ss_status ss_data_file_write(const struct ss_dataset *d, const char *path)
                         path);
 }
 
-/* What is read, and where messages say it is. */
+/* A file being read, with its path for messages. */
 struct reading {
     const char *path;
     const json_t *file;

@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-/* Sent as bytes between equal programs. */
+/* Sent as raw bytes between ranks of the same program. */
 struct figures {
     double loader_images_per_s, wait_s, host_mb, device_mb;
 };
@@ -67,7 +67,7 @@ static double top5(const struct ss_metrics *m)
     return m->top5 / m->count;
 }
 
-/* "-" of an epoch that was not evaluated. */
+/* Format a value; "-" for an epoch that was not evaluated. */
 static const char *shown(const struct ss_epoch *e, double v, int digits, char text[32])
 {
     snprintf(text, 32, "%.*f", digits, v);

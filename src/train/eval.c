@@ -1,4 +1,4 @@
-/* eval.c: evaluation alone (contract in train.h). */
+/* eval.c: evaluation without training (interface in train.h). */
 #include "core/clock.h"
 #include "core/log.h"
 #include "train/journal.h"
@@ -24,7 +24,7 @@ static void report(struct ss_session *s, const struct ss_metrics *m, size_t skip
                      "val_top5", 'f', top5, NULL);
 }
 
-/* Every rank knows; one says so. */
+/* All ranks return the same status; rank 0 reports it. */
 static enum ss_status check_finite(const struct ss_session *s, const struct ss_metrics *m)
 {
     if (m->bad == 0)
@@ -32,7 +32,7 @@ static enum ss_status check_finite(const struct ss_session *s, const struct ss_m
     return ss_comm_rank(s->comm) ? SS_ERR_DIVERGED
                                  : ss_fail(SS_ERR_DIVERGED,
                                            "%s: the loss of %.0f of %.0f images is not finite, so "
-                                           "the accuracy means nothing",
+                                           "the accuracy is meaningless",
                                            s->options->init, m->bad, m->count);
 }
 

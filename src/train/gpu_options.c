@@ -1,11 +1,11 @@
-/* gpu_options.c: how a run's GPU computes, and where tuned convolutions are cached. */
+/* gpu_options.c: compute options of a run's GPU and the cache file of tuned convolutions. */
 #include "train/gpu_options.h"
 #include "core/folder.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* NULL where there is no such place. */
+/* Returns the default path, or NULL if there is none. */
 static const char *default_cache(struct ss_gpu_cache_path *path)
 {
     const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");

@@ -1,4 +1,4 @@
-/* How a run's GPU computes. */
+/* Compute options of a run's GPU. */
 #ifndef SS_TRAIN_GPU_OPTIONS_H
 #define SS_TRAIN_GPU_OPTIONS_H
 
@@ -9,10 +9,10 @@ struct ss_gpu_cache_path {
     char text[4096];
 };
 
-/* Of `device`, CUDA's index. Its cache file is --gpu-cache, or else
- * $XDG_CACHE_HOME/starstep/convolutions (without that variable below $HOME/.cache), whose folder is
- * made and whose name is written into path: keep it as long as the device. NULL, no cache, where
- * neither variable is set or the folder cannot be made. */
+/* Returns the options of GPU `device` (CUDA's index). The cache file is --gpu-cache, or else
+ * $XDG_CACHE_HOME/starstep/convolutions ($HOME/.cache without that variable). The default's
+ * folder is created and its name is stored in `path`, which must live as long as the device. The
+ * cache file is NULL (no cache) if neither variable is set or the folder cannot be created. */
 struct ss_device_options ss_train_gpu_options(const struct ss_train_options *o, int device,
                                               enum ss_dtype dtype, struct ss_gpu_cache_path *path);
 

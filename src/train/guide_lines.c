@@ -45,7 +45,7 @@ void ss_guide_print_end(enum ss_epoch_form form, const struct ss_loop *l, double
         printf("\nTraining complete. Final Validation Accuracy = %5.3f\n", accuracy);
         printf("Total Training Time: %5.3f seconds\n", seconds);
         printf("Throughput: %5.3f images/second\n", rate);
-        printf("Single-GPU Thrpughput: %.3f images/second\n", rate); /* as it is spelt there */
+        printf("Single-GPU Thrpughput: %.3f images/second\n", rate); /* spelled as in the guide */
     } else {
         printf("\nTraining Summary:\n");
         printf("Total training time: %.3f seconds\n", seconds);

@@ -29,7 +29,7 @@ enum ss_status ss_journal_open(struct ss_journal *j, const char *path, int enabl
     return path ? open_file(j, path, "w") : SS_OK;
 }
 
-/* Cut off what follows the last whole line: a full disk may have cut that one. */
+/* Truncate the file after its last complete line: a full disk may have left a partial one. */
 static int cut_last_line(FILE *f)
 {
     long end;
@@ -51,12 +51,12 @@ enum ss_status ss_journal_append(struct ss_journal *j, const char *path)
     if (!path)
         return SS_OK;
     struct stat st;
-    int there = !stat(path, &st) && S_ISREG(st.st_mode); /* a pipe or a terminal has no end */
+    int there = !stat(path, &st) && S_ISREG(st.st_mode); /* pipes and terminals cannot seek */
     SS_TRY(open_file(j, path, there ? "r+" : "w"));
     if (!there || cut_last_line(j->json))
         return SS_OK;
-    j->failed = 1; /* closing it says no more */
-    return ss_fail(SS_ERR_IO, "--log-json %s: cannot find its end: %s", path, strerror(errno));
+    j->failed = 1; /* reported here, not again at close */
+    return ss_fail(SS_ERR_IO, "--log-json %s: cannot seek to its end: %s", path, strerror(errno));
 }
 
 static void check_written(struct ss_journal *j, int bad)
@@ -116,7 +116,7 @@ static void draw_bar(long epoch, long epochs, long step, long steps, double loss
 void ss_journal_progress(struct ss_journal *j, long epoch, long epochs, long step, long steps,
                          double loss, double images_per_s)
 {
-    /* A line says something once steps have ended. */
+    /* A line is printed only after the first completed steps. */
     if (!j->enabled || (!j->progress.bar && images_per_s <= 0) || !ss_progress_due(&j->progress))
         return;
     if (j->progress.bar)

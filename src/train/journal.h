@@ -1,4 +1,5 @@
-/* What a run tells: a JSON line per event in a file, and how far its epoch is (core/progress.h). Only rank 0 has one that is open; on other ranks every function does nothing. */
+/* Log and progress of a run: a JSON line per event in a file, and the progress of the epoch
+ * (core/progress.h). Only rank 0 enables it; on other ranks all functions do nothing. */
 #ifndef SS_TRAIN_JOURNAL_H
 #define SS_TRAIN_JOURNAL_H
 
@@ -9,28 +10,29 @@
 
 struct ss_journal {
     FILE *json;       /* NULL: no file */
-    const char *path; /* of it */
+    const char *path; /* path of the file */
     int failed;       /* writing failed; reported once */
     int enabled;
     struct ss_progress progress;
 };
 
-/* path NULL: no file. Errors: SS_ERR_IO; SS_ERR_INVALID: of ss_progress_open(). */
+/* Open a new log. path NULL: no file. Errors: SS_ERR_IO; those of ss_progress_open(). */
 enum ss_status ss_journal_open(struct ss_journal *j, const char *path, int enabled);
-/* Enabled, and behind the whole lines that are in the file already. */
+/* Like ss_journal_open with enabled 1, but append after the complete lines of an existing
+ * file. */
 enum ss_status ss_journal_append(struct ss_journal *j, const char *path);
-/* Errors: SS_ERR_IO when anything could not be written. */
+/* Errors: SS_ERR_IO if any write failed. */
 enum ss_status ss_journal_close(struct ss_journal *j);
 
-/* One event as {"event":EVENT, ...}: key, type, value triples, ended by NULL. Types: 'i' (int64_t),
- * 'f' (double; not finite becomes null), 's' (const char *). Each line is flushed: what has
- * happened is in the file when a run is killed. */
+/* Write an event as {"event":EVENT, ...} from key, type, value triples, terminated by NULL.
+ * Types: 'i' (int64_t), 'f' (double; written as null if not finite), 's' (const char *). Each
+ * line is flushed, so a killed run leaves all events in the file. */
 void ss_journal_event(struct ss_journal *j, const char *event, ...);
 
-/* So many steps of an epoch are done: redraw the bar, or print a line, if it is time to. */
+/* Report `step` of `steps` completed steps: redraw the bar, or print a line, if due. */
 void ss_journal_progress(struct ss_journal *j, long epoch, long epochs, long step, long steps,
                          double loss, double images_per_s);
-/* Other output follows: no bar is in its way. */
+/* Erase the bar before other output. */
 void ss_journal_end_progress(struct ss_journal *j);
 
 #endif

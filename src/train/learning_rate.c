@@ -1,4 +1,4 @@
-/* learning_rate.c: the schedule that the options ask for (contract in options.h). */
+/* learning_rate.c: learning-rate schedule from the options (interface in options.h). */
 #include "core/log.h"
 #include "train/options.h"
 
@@ -14,7 +14,7 @@ static int has_option(const struct ss_schedule_class *c, const char *name)
     return 0;
 }
 
-/* What only other schedules have. */
+/* Reject options that only other schedules have. */
 static enum ss_status check_alien(const struct ss_train_options *o,
                                   const struct ss_schedule_class *own)
 {
@@ -36,8 +36,9 @@ static enum ss_status check_warmup(const struct ss_train_options *o,
                        "two units; give one of them",
                        o->warmup_steps, o->warmup_epochs);
     if (own->warms_up && (o->warmup_steps || o->warmup_epochs > 0))
-        return ss_fail(SS_ERR_INVALID, "--schedule %s rises by itself (--pct-start); leave %s out",
-                       own->name, o->warmup_steps ? "--warmup-steps" : "--warmup-epochs");
+        return ss_fail(SS_ERR_INVALID,
+                       "--schedule %s has its own warmup (--pct-start); leave %s out", own->name,
+                       o->warmup_steps ? "--warmup-steps" : "--warmup-epochs");
     return SS_OK;
 }
 

@@ -1,4 +1,4 @@
-/* State of the training loop: train.c trains, train_summary.c tells. */
+/* State of the training loop, shared by train.c (training) and train_summary.c (output). */
 #ifndef SS_TRAIN_LOOP_H
 #define SS_TRAIN_LOOP_H
 
@@ -19,28 +19,29 @@ struct ss_loop {
     const struct ss_train_callbacks *callbacks;
     struct ss_resumed resumed;
     struct ss_schedule schedule;
-    sem_t in_flight; /* steps that may still be submitted; a step's report gives one back */
-    int ahead;       /* how many those are at first */
-    double start;    /* of the run, without its interruptions */
-    /* Steps and batches: submitted. The sums are written by reports, which run one after the other;
-     * the main thread touches them and the epoch only after all tasks have ended. */
+    sem_t in_flight; /* steps that may still be submitted; incremented by a step's report */
+    int ahead;       /* initial value of in_flight */
+    double start;    /* start time of the run, excluding interruptions */
+    /* Steps and batches count submitted ones. The sums are written by reports, which run one
+     * after the other; the main thread accesses them and the epoch only after all tasks have
+     * ended. */
     struct ss_position at;
-    _Atomic uint64_t stop_step; /* the step whose metrics brought a stop request; 0: none */
+    _Atomic uint64_t stop_step; /* step whose metrics carried a stop request; 0: none */
     _Atomic float last_loss;
     int warned;
-    /* Steps in a row whose loss was not finite, and their first; reports', as the sums are. */
+    /* Consecutive steps whose loss was not finite, and the first of them; written by reports. */
     int64_t bad_steps, bad_since;
-    int sound;     /* the loss and the weights were finite when they were last compared */
-    int told_unsound; /* that no checkpoint is written */
-    int diverged;  /* --on-nan stop: the run ends; decided by what all ranks know */
-    int enough;    /* who is told of epochs wants no more */
-    int replaced;  /* --overwrite: another run's checkpoints are gone */
-    char hash[32]; /* of the weights, when they were last compared */
+    int sound;        /* loss and weights were finite at the last comparison */
+    int told_unsound; /* warned that no checkpoint is written */
+    int diverged;     /* --on-nan stop: the run ends; equal on all ranks */
+    int enough;       /* the epoch callback requested to stop */
+    int replaced;     /* --overwrite: another run's checkpoints were removed */
+    char hash[32];    /* of the weights, at the last comparison */
 };
 
-/* Open rank 0's logs; with --resume the old one is continued. */
+/* Open rank 0's logs; with --resume append to the existing log. */
 enum ss_status ss_loop_open_logs(struct ss_loop *l);
-/* On rank 0: lines of the form that --epoch-line names. */
+/* Print lines in the form of --epoch-line, on rank 0. */
 void ss_loop_print_start(struct ss_loop *l);
 void ss_loop_print_epoch(const struct ss_loop *l, const struct ss_epoch *e);
 void ss_loop_print_stop(const struct ss_loop *l); /* the target was reached */

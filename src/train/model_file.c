@@ -67,27 +67,27 @@ static void param_shape(const struct ss_param *p, struct ss_st_tensor *t)
     t->bytes = (size_t)ss_param_elements(p) * ss_st_dtype_bytes(t->dtype);
 }
 
-/* A file of weights. What other programs write otherwise than this one is taken, and told. */
+/* A file of weights. Differences from this program's own format are accepted and reported. */
 struct source {
     struct ss_safetensors *st;
     const char *path;
-    const char *prefix; /* in front of all its names */
-    unsigned formats;   /* bits of enum ss_st_dtype: of its weights */
-    int uncounted;      /* BatchNorms without num_batches_tracked, as before PyTorch 0.4.1 */
+    const char *prefix; /* common prefix of all tensor names */
+    unsigned formats;   /* bits of enum ss_st_dtype: dtypes of the weights */
+    int uncounted;      /* BatchNorms without num_batches_tracked (PyTorch before 0.4.1) */
 };
 
-/* What DistributedDataParallel and torch.compile put in front. */
+/* Prefixes added by DistributedDataParallel and torch.compile. */
 static const char *const prefixes[] = {"", "module.", "_orig_mod.", "module._orig_mod.",
                                        "_orig_mod.module."};
 
-/* The numbers that stand for fp32 and int64. */
+/* Dtypes that are converted to fp32 and int64. */
 static const unsigned floats =
     1U << SS_ST_F32 | 1U << SS_ST_F16 | 1U << SS_ST_BF16 | 1U << SS_ST_F64;
 static const unsigned counts = 1U << SS_ST_I64 | 1U << SS_ST_I32;
 
 static const struct ss_st_tensor *find(const struct source *f, const char *name)
 {
-    char whole[32 + sizeof((struct ss_param *)NULL)->name]; /* more than any of the prefixes */
+    char whole[32 + sizeof((struct ss_param *)NULL)->name]; /* 32: longer than any prefix */
     snprintf(whole, sizeof whole, "%s%s", f->prefix, name);
     return ss_safetensors_find(f->st, whole);
 }
@@ -114,7 +114,7 @@ static int64_t count_of(const struct ss_st_tensor *t)
     return shorter;
 }
 
-/* n elements as fp32; a file's data may lie anywhere. */
+/* Convert n elements to fp32. The file's data may be unaligned. */
 static void take_floats(const struct ss_st_tensor *t, size_t n, float *out)
 {
     enum { AT_ONCE = 1024 };
@@ -138,8 +138,8 @@ static void take_floats(const struct ss_st_tensor *t, size_t n, float *out)
     }
 }
 
-/* The file's tensor for p, or an error that says what to do. NULL: a count that it does not have. Room is left for all
- * steps that a run can add. */
+/* Find and check the file's tensor for p. *out is NULL if the file has no num_batches_tracked.
+ * Counts are limited to SS_COUNT_MAX, so later steps cannot overflow them. */
 static enum ss_status find_tensor(const struct source *f, const struct ss_param *p,
                                   const struct ss_st_tensor **out)
 {
@@ -162,9 +162,9 @@ static enum ss_status find_tensor(const struct source *f, const struct ss_param 
                        f->path, p->name, have, need);
     }
     if (!((count ? counts : floats) >> t->dtype & 1))
-        return ss_fail(SS_ERR_MISMATCH, "%s: tensor %s is not of %s", f->path, p->name,
-                       count ? "whole numbers (I64 or I32)"
-                             : "fractions; save the model in fp32 (F32)");
+        return ss_fail(SS_ERR_MISMATCH, "%s: tensor %s: dtype must be %s", f->path, p->name,
+                       count ? "I64 or I32"
+                             : "F32, F16, BF16 or F64; save the model in fp32 (F32)");
     if (count && (count_of(t) < 0 || count_of(t) > SS_COUNT_MAX))
         return ss_fail(SS_ERR_FORMAT,
                        "%s: tensor %s is %lld, not a number of batches from 0 to 2^62; set it to 0",
@@ -210,7 +210,7 @@ static enum ss_status open_source(const struct ss_plan *plan, const char *path, 
     return status;
 }
 
-/* In what the file is not as this program writes it. */
+/* Report how the file differs from this program's own format. */
 static void report(const struct source *f)
 {
     static const struct {
@@ -219,12 +219,11 @@ static void report(const struct source *f)
     } others[] = {{SS_ST_F16, "fp16"}, {SS_ST_BF16, "bf16"}, {SS_ST_F64, "fp64"}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (f->formats >> others[i].dtype & 1)
-            ss_note("%s: its %s weights are taken as fp32", f->path, others[i].name);
+            ss_note("%s: %s weights are converted to fp32", f->path, others[i].name);
     if (*f->prefix)
-        ss_note("%s: its tensors are taken without \"%s\" in front of their names", f->path,
-                f->prefix);
+        ss_note("%s: prefix \"%s\" of the tensor names is ignored", f->path, f->prefix);
     if (f->uncounted)
-        ss_note("%s: it has no num_batches_tracked of %d BatchNorm%s; these count from 0", f->path,
+        ss_note("%s: no num_batches_tracked for %d BatchNorm%s; counting starts at 0", f->path,
                 f->uncounted, f->uncounted == 1 ? "" : "s");
 }
 

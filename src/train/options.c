@@ -23,7 +23,7 @@ static const struct ss_word devices[] = {
         "fp16", SS_DTYPE_F16                                                                       \
     }
 static const struct ss_word formats[] = {FORMATS, {0}};
-/* PyTorch's, Accelerate's and Lightning's words, where these mean mixed precision, too. */
+/* Includes the names of PyTorch, Accelerate and Lightning that also mean mixed precision. */
 static const struct ss_word precisions[] = {FORMATS,
                                             {"float32", SS_DTYPE_F32},
                                             {"32", SS_DTYPE_F32},
@@ -98,11 +98,12 @@ static const struct ss_option_heading headings[] = {
 static const struct ss_option_heading lists[] = {
     {SS_TRAIN_OWN, "May differ between ranks"},
     {SS_TRAIN_FIXED, "Must be the same when a run is resumed"},
-    {SS_TRAIN_TOLD, "May differ then, with a warning"},
+    {SS_TRAIN_WARN, "May differ then, with a warning"},
     {0}};
 
-/* Options of torchrun, of PyTorch's examples, torchvision's references, timm, Transformers and Lightning that
- * are none here, or mean something else. Those with an equal are ALIASES in options.def. */
+/* Options of torchrun, PyTorch's examples, torchvision's references, timm, Transformers and
+ * Lightning that do not exist here or have another meaning. Options with an exact equivalent are
+ * ALIASES in options.def. */
 static const struct ss_option_elsewhere elsewhere[] = {
     {"--fp16", "use --precision fp16"},
     {"--bf16", "use --precision bf16"},
@@ -151,34 +152,35 @@ static const struct ss_option_elsewhere elsewhere[] = {
     {"--find-unused-parameters", "leave it out: the step plan has no unused parameters"},
     {NULL, NULL}};
 
-/* 5e-4 rather than 0.0005. */
-static void print_short(double value, char *text, size_t room)
+/* Format small values in scientific notation: 5e-4 instead of 0.0005. */
+static void print_short(double value, char *text, size_t capacity)
 {
     int exponent = 0;
     double digits = value;
     for (; digits > 0 && digits < 1; exponent++)
         digits *= 10;
     if (exponent > 3)
-        snprintf(text, room, "%.3ge-%d", digits, exponent);
+        snprintf(text, capacity, "%.3ge-%d", digits, exponent);
     else
-        snprintf(text, room, "%g", value);
+        snprintf(text, capacity, "%g", value);
 }
 
-/* Hyperparameters' defaults by optimizer: "sgd/lars 0.9", "sgd 5e-4, adam 0, ...". */
-static const char *describe_default(const struct ss_option *o, char *text, size_t room)
+/* Describe the default of a hyperparameter by optimizer: "sgd/lars 0.9", "sgd 5e-4, adam 0,
+ * ...". */
+static const char *describe_default(const struct ss_option *o, char *text, size_t capacity)
 {
     char value[2][32];
     size_t n = 0;
     *text = '\0';
     for (const struct ss_optim_class *const *c = ss_optim_classes; *c; c++)
         for (const struct ss_hyper *h = (*c)->hyper; h->option; h++) {
-            if (strcmp(h->option, o->name) != 0 || o->type == SS_OPT_FLAG || n >= room)
+            if (strcmp(h->option, o->name) != 0 || o->type == SS_OPT_FLAG || n >= capacity)
                 continue;
             print_short(h->initial, value[0], sizeof value[0]);
             const int is_same = n && !strcmp(value[0], value[1]);
             if (is_same)
-                n -= strlen(value[1]) + 1; /* another name goes before the value */
-            n += (size_t)snprintf(text + n, room - n, "%s%s %s",
+                n -= strlen(value[1]) + 1; /* insert another name before the value */
+            n += (size_t)snprintf(text + n, capacity - n, "%s%s %s",
                                   is_same ? "/"
                                   : n     ? ", "
                                           : "",
@@ -208,7 +210,7 @@ struct ss_train_options ss_train_defaults(void)
 
 int ss_train_is_default(const struct ss_train_options *o, const char *name)
 {
-    char text[2][SS_OPTION_TEXT_ROOM];
+    char text[2][SS_OPTION_TEXT_CAPACITY];
     struct ss_train_options defaults = ss_train_defaults();
     const struct ss_option_set sets[] = {ss_train_option_set(&defaults, 0), {0}};
     const struct ss_option *row = ss_option_find(sets, name);
@@ -238,7 +240,7 @@ static enum ss_status check_gpu_options(const struct ss_train_options *o,
                        "--precision fp16: CPUs compute in fp32 and bf16; use --precision bf16, or "
                        "--device cuda");
     if (o->tf32 && (!d->gpu || d->dtype != SS_DTYPE_F32))
-        return ss_fail(SS_ERR_INVALID, "--tf32 is a way of --precision fp32 on --device cuda");
+        return ss_fail(SS_ERR_INVALID, "--tf32 needs --precision fp32 and --device cuda");
     if (o->nccl_always && !d->gpu)
         return ss_fail(SS_ERR_INVALID, "--nccl-always needs --device cuda");
     return SS_OK;
@@ -281,24 +283,24 @@ enum ss_status ss_train_optim(struct ss_train_options *o, struct ss_optim *out)
     return ss_optim_check(out);
 }
 
-/* What looks at whole parameters does not go with shares of them. */
+/* Reject options that need whole parameters: a rank updates only its shard of them. */
 static enum ss_status check_shards(const struct ss_train_options *o, int gpu,
                                    const struct ss_optim *optim)
 {
-    /* Shares there begin inside of vectors. */
+    /* On GPUs a shard may begin inside a vector, which must not span two parameter groups. */
     if (gpu && (optim->no_decay || optim->lr_factor))
         return ss_fail(SS_ERR_UNSUPPORTED,
                        "--shard-optimizer and %s do not go together on GPUs; leave one of them out",
                        optim->no_decay ? "--no-decay" : "--lr-factor");
     if (ss_optim_has_norms(optim))
         return ss_fail(SS_ERR_UNSUPPORTED,
-                       "--shard-optimizer and --optimizer %s do not go together: its norms are of "
+                       "--shard-optimizer and --optimizer %s do not go together: it needs norms of "
                        "whole parameters; leave one of them out",
                        o->optimizer);
     return SS_OK;
 }
 
-/* The groups fit the model. */
+/* Check that the parameter groups match the model. */
 static enum ss_status check_groups(const struct ss_optim *optim, const struct ss_plan *plan)
 {
     struct ss_span *span = malloc((size_t)plan->nparams * sizeof *span);
@@ -314,7 +316,7 @@ int ss_train_buckets_auto(const struct ss_train_options *o)
     return o->bucket_mb && !strcmp(o->bucket_mb, "auto");
 }
 
-/* 0: not given. */
+/* *mb is 0 if the option is not given. */
 static enum ss_status parse_bucket_mb(const struct ss_train_options *o, double *mb)
 {
     char *end = NULL;
@@ -339,17 +341,18 @@ static enum ss_status check_buckets(const struct ss_train_options *o)
         return ss_fail(SS_ERR_INVALID, "--bucket-mb auto chooses %s, too; leave it out", given);
     if (o->shard_optimizer)
         return ss_fail(SS_ERR_INVALID,
-                       "--bucket-mb auto measures whole sums, and "
-                       "--shard-optimizer makes halves of them; give a size in MiB");
+                       "--bucket-mb auto measures all-reduces, but --shard-optimizer uses "
+                       "reduce-scatters and all-gathers; give a size in MiB");
     return SS_OK;
 }
 
-/* Checkpoints note some of them, as JSON; a model file by its layers. */
+/* Check that texts stored in checkpoints (JSON) are UTF-8. The path of a model file is not
+ * stored: its layers are. */
 static enum ss_status check_texts(const struct ss_train_options *o)
 {
-    char text[SS_OPTION_TEXT_ROOM];
+    char text[SS_OPTION_TEXT_CAPACITY];
     for (const struct ss_option *row = ss_train_rows; row->name; row++)
-        if (row->marks & (SS_TRAIN_FIXED | SS_TRAIN_TOLD) &&
+        if (row->marks & (SS_TRAIN_FIXED | SS_TRAIN_WARN) &&
             !ss_utf8_is(ss_option_text(row, o, text)) &&
             (strcmp(row->name, "--model") || !ss_model_is_file(o->model)))
             return ss_fail(SS_ERR_INVALID, "%s: the text is not UTF-8", row->name);
@@ -363,13 +366,14 @@ enum ss_status ss_train_check(const struct ss_train_options *o)
     SS_TRY(check_buckets(o));
     SS_TRY(check_gpu_options(o, &device));
     if (o->ranks && !o->check)
-        return ss_fail(SS_ERR_INVALID,
-                       "--ranks %ld goes with --check; a launcher says how many ranks train",
-                       o->ranks);
+        return ss_fail(
+            SS_ERR_INVALID,
+            "--ranks %ld needs --check; the launcher sets the number of ranks of a training",
+            o->ranks);
     if (o->no_drop_last && o->accumulate > 1)
         return ss_fail(SS_ERR_INVALID,
-                       "--no-drop-last with --accumulate %ld: what is left at an epoch's end has not "
-                       "as many micro-steps; leave one of them out",
+                       "--no-drop-last with --accumulate %ld: the last batch of an epoch has fewer "
+                       "micro-batches; leave one of them out",
                        o->accumulate);
     return SS_OK;
 }
@@ -395,7 +399,7 @@ enum ss_status ss_train_rank_batch(const struct ss_train_options *o, int world, 
         total = 256;
     if (total % world)
         return ss_fail(SS_ERR_INVALID,
-                       "--batch-size %ld does not divide by %d ranks; give a multiple of %d, or "
+                       "--batch-size %ld is not divisible by %d ranks; give a multiple of %d, or "
                        "--per-rank-batch-size",
                        total, world, world);
     *out = (int)(total / world);
@@ -433,7 +437,7 @@ enum ss_status ss_train_make_plan(const struct ss_train_options *o,
     struct ss_optim optim;
     if (ss_train_buckets_auto(o))
         return ss_fail(SS_ERR_INVALID, "--bucket-mb auto is for train, which measures and prints "
-                                       "what it chooses; give a size in MiB");
+                                       "its choice; give a size in MiB");
     SS_TRY(parse_bucket_mb(o, &options.bucket_mb));
     if (o->shard_optimizer && device->ranks > 1) {
         options.shards = device->ranks;

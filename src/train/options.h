@@ -1,4 +1,4 @@
-/* Everything a run is told, with its defaults, and what follows from it. */
+/* Options of a run, their defaults, and values derived from them. */
 #ifndef SS_TRAIN_OPTIONS_H
 #define SS_TRAIN_OPTIONS_H
 
@@ -13,10 +13,10 @@
 enum { SS_DEVICE_AUTO, SS_DEVICE_CPU, SS_DEVICE_CUDA };
 enum { SS_GPU_ASYNC, SS_GPU_ORDERED };
 enum { SS_NAN_STOP, SS_NAN_CONTINUE };
-enum { SS_BEST_NONE, SS_BEST_ACCURACY, SS_BEST_LOSS }; /* of the validation */
+enum { SS_BEST_NONE, SS_BEST_ACCURACY, SS_BEST_LOSS }; /* by validation */
 enum { SS_EPOCH_LINE_AUTO = -1 }; /* else an enum ss_epoch_form */
 
-/* A field for each row of options.def, which says what they are. */
+/* One field per row of options.def, which documents them. */
 struct ss_train_options {
 #define FLAG(field, ...) int field;
 #define INT(field, ...) long field;
@@ -27,7 +27,7 @@ struct ss_train_options {
 #include "train/options.def"
 };
 
-/* Rows' groups. */
+/* Option groups. */
 enum {
     SS_TRAIN_MODEL = 1 << 0,
     SS_TRAIN_DATA = 1 << 1,
@@ -44,13 +44,13 @@ enum {
     SS_TRAIN_OUTPUT = 1 << 12,
     SS_TRAIN_RECORD = 1 << 13,
     SS_TRAIN_RECIPE = 1 << 14,
-    SS_TRAIN_STEP = 1 << 15, /* of training alone */
+    SS_TRAIN_STEP = 1 << 15, /* training only */
     SS_TRAIN_BATCH = 1 << 16,
     SS_TRAIN_IMAGES = 1 << 17,
     SS_TRAIN_NCCL = 1 << 18,
     SS_TRAIN_REPLAY = 1 << 19,
     SS_TRAIN_PREDICT = 1 << 20,
-    /* What each command takes. */
+    /* Groups that each command accepts. */
     SS_TRAIN_OF_INFO = SS_TRAIN_DEVICE | SS_TRAIN_CORES,
     SS_TRAIN_OF_EVAL = SS_TRAIN_RECIPE | SS_TRAIN_MODEL | SS_TRAIN_BATCH | SS_TRAIN_DATA |
                        SS_TRAIN_IMAGES | SS_TRAIN_SUMS | SS_TRAIN_DEVICE | SS_TRAIN_CORES |
@@ -63,76 +63,81 @@ enum {
     SS_TRAIN_OF_TRAIN = SS_TRAIN_PREDICT - 1,
 };
 
-/* Rows' marks. */
+/* Flags of a row. */
 enum {
     SS_TRAIN_SAME = 0,
-    SS_TRAIN_OWN = 1 << 0, /* each rank's */
+    SS_TRAIN_OWN = 1 << 0, /* may differ between ranks */
     SS_TRAIN_FREE = 0,
-    SS_TRAIN_FIXED = 1 << 1, /* while a run lasts */
-    SS_TRAIN_TOLD = 1 << 2,  /* when it changes at a resume */
-    SS_TRAIN_CALL = 1 << 3,  /* of one call, such as a place that is written to: no recipe's */
+    SS_TRAIN_FIXED = 1 << 1, /* must not change at a resume */
+    SS_TRAIN_WARN = 1 << 2,  /* a change at a resume is reported */
+    SS_TRAIN_CALL = 1 << 3,  /* of a single run, such as an output path: not allowed in a recipe */
 };
 extern const struct ss_option ss_train_rows[];
-/* A bound: no field is smaller. */
+/* Upper bound: no field is smaller than int. */
 enum { SS_TRAIN_MOST_ROWS = sizeof(struct ss_train_options) / sizeof(int) };
 
-/* What a command of these groups takes. */
+/* The options of a command that accepts these groups; values are stored in *o. */
 struct ss_option_set ss_train_option_set(struct ss_train_options *o, unsigned groups);
 
-/* The guides' values where the guides have them. */
+/* Default options: the guides' values where the guides have them. */
 struct ss_train_options ss_train_defaults(void);
-/* Has the option of that name its default? */
+/* Returns 1 if the option of that name has its default value. */
 int ss_train_is_default(const struct ss_train_options *o, const char *name);
 
-/* Where and in which format steps compute. */
+/* Device and number formats of the steps. */
 struct ss_train_device {
     int gpu;  /* 0: CPU */
-    int sums;  /* over several GPUs; the session's to set */
-    int ranks; /* that may share BatchNorm's statistics and the optimizer, likewise; 0: one */
+    int sums; /* gradients are all-reduced by NCCL; set by the session */
+    int ranks; /* number of ranks (for sync-BN and sharding); set by the session; 0: one */
     enum ss_dtype dtype;
-    enum ss_dtype grad_dtype; /* in which gradients travel */
+    enum ss_dtype grad_dtype; /* format of communicated gradients */
 };
-/* From --device, --precision and --grad-dtype; "auto" takes a GPU where this process may use one. */
+/* Choose the device from --device, --precision and --grad-dtype; "auto" selects a GPU if this
+ * process can use one. */
 struct ss_train_device ss_train_choose_device(const struct ss_train_options *o);
 
-/* What this build cannot do: devices, precisions. Errors: SS_ERR_UNSUPPORTED, SS_ERR_INVALID. */
+/* Reject options that this build or device does not support, and invalid combinations. Errors:
+ * SS_ERR_UNSUPPORTED, SS_ERR_INVALID. */
 enum ss_status ss_train_check(const struct ss_train_options *o);
 
-/* The optimizer. Its hyperparameters that were not given get its defaults, also in the options.
- * Errors: SS_ERR_INVALID. */
+/* Set *out to the optimizer of the options. Hyperparameters that were not given get the
+ * optimizer's defaults, in *o as well. Errors: SS_ERR_INVALID. */
 enum ss_status ss_train_optim(struct ss_train_options *o, struct ss_optim *out);
 
-/* --bucket-mb auto. */
+/* Returns 1 for --bucket-mb auto. */
 int ss_train_buckets_auto(const struct ss_train_options *o);
 
-/* What becomes of an epoch's end. */
+/* Treatment of the last, incomplete batch of an epoch (--no-drop-last). */
 enum ss_sampler_end ss_train_end(const struct ss_train_options *o);
 
-/* The per-rank batch. Errors: SS_ERR_INVALID (does not divide, both given and different). */
+/* Compute the per-rank batch size. Errors: SS_ERR_INVALID (the batch is not divisible by `world`,
+ * or both sizes are given and disagree). */
 enum ss_status ss_train_rank_batch(const struct ss_train_options *o, int world, int *out);
 
-/* Build the model for images of this kind, and its step plan for `batch` images per rank on this
- * device. channel_block: of a CPU plan, see struct ss_plan_options. The caller destroys *plan, then
- * *graph. */
+/* Build the model for the given image shape, and its step plan for `batch` images per rank on
+ * `device`. channel_block: for CPU plans, see struct ss_plan_options. The caller destroys *plan,
+ * then *graph. */
 enum ss_status ss_train_make_plan(const struct ss_train_options *o,
                                   const struct ss_train_device *device,
                                   const struct ss_model_options *images, int batch,
                                   int channel_block, struct ss_graph **graph,
                                   struct ss_plan **plan);
 
-/* The program and every option marked so must be the same on all ranks. Collective. */
+/* Check that the program, the model file and all options without SS_TRAIN_OWN are the same on all
+ * ranks. Collective. */
 enum ss_status ss_train_check_ranks(const struct ss_train_options *o, struct ss_comm *comm);
 
-/* learning_rate.c: what decides the learning rate, beside the options: the global batch, and where
- * the run is, which is at `at` steps by its epochs and has made `steps` of them; these differ
- * when it has gone on with another global batch. */
+/* learning_rate.c: inputs of the learning-rate schedule besides the options. batch: global batch
+ * size. at: position in steps, counted from completed epochs with the current batch size. steps:
+ * optimizer steps so far. `at` and `steps` differ after a resume with another global batch
+ * size. */
 struct ss_train_course {
     int64_t batch, steps_per_epoch, at, steps;
 };
-/* The schedule, whose steps are counted by epochs. Errors: SS_ERR_INVALID. */
+/* Build the schedule; its step numbers count like `at`. Errors: SS_ERR_INVALID. */
 enum ss_status ss_train_schedule(const struct ss_train_options *o,
                                  const struct ss_train_course *course, struct ss_schedule *out);
-/* Only its errors. */
+/* Check the schedule options. Same errors. */
 enum ss_status ss_train_check_schedule(const struct ss_train_options *o);
 
 #endif

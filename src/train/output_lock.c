@@ -1,4 +1,4 @@
-/* output_lock.c: the lock files of a run (contract in output_lock.h). */
+/* output_lock.c: lock files of a run (interface in output_lock.h). */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -17,14 +17,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SEEKING, TAKEN, OURS, NONE }; /* TAKEN: written, but perhaps by another one, too */
+enum { SEEKING, TAKEN, OURS, NONE }; /* TAKEN: written, but perhaps by another run, too */
 enum { MOST_BYTES = SS_LOCK_TEXT + 32, FIELD = 128, VERIFY_S = 2, BEAT_S = 1 };
 static const char heartbeat_form[] = "beat %08lu\n";
 
-/* ---- what a lock file says ---------------------------------------------------------------- */
+/* ---- content of a lock file --------------------------------------------------------------- */
 
-/* Who is the batch system's job, for people. */
-static void describe_job(char *text, size_t room)
+/* Describe the batch system's job for messages. */
+static void describe_job(char *text, size_t capacity)
 {
     static const struct {
         const char *variable, *system;
@@ -33,11 +33,11 @@ static void describe_job(char *text, size_t room)
                 {"LSB_JOBID", "LSF"},
                 {"FLUX_JOB_ID", "Flux"},
                 {"JOB_ID", "Grid Engine"}};
-    snprintf(text, room, "none");
+    snprintf(text, capacity, "none");
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
         const char *id = getenv(jobs[i].variable);
         if (id && *id) {
-            snprintf(text, room, "%s job %.60s", jobs[i].system, id);
+            snprintf(text, capacity, "%s job %.60s", jobs[i].system, id);
             return;
         }
     }
@@ -49,13 +49,14 @@ static void describe_self(char *text)
     struct timespec now;
     gethostname(host, sizeof host - 1);
     describe_job(job, sizeof job);
-    ss_boot_id(boot); /* the locks of a kernel are known to it alone */
+    ss_boot_id(boot); /* kernel locks are valid within one boot only */
     clock_gettime(CLOCK_REALTIME, &now);
     snprintf(text, SS_LOCK_TEXT, "host %s\nprocess %ld\njob %s\nboot %s\nsince %lld.%09ld\n", host,
              (long)getpid(), job, *boot ? boot : "unknown", (long long)now.tv_sec, now.tv_nsec);
 }
 
-/* The value of a line "NAME value", printable, "" if it is not there. */
+/* Get the value of a line "NAME value", printable characters only; "" if there is no such
+ * line. */
 static void field(const char *text, const char *name, char *value)
 {
     size_t n = strlen(name), used = 0;
@@ -100,7 +101,8 @@ static void read_text(int fd, char *text)
     text[n > 0 ? n : 0] = '\0';
 }
 
-/* As other nodes see it: opening asks a network file system's server. "" if it is not there. */
+/* Read the file as other nodes see it: opening it revalidates a network file system's cache. ""
+ * if it does not exist. */
 static void read_path(const struct ss_output_lock *k, char *text)
 {
     int fd = open(k->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -111,7 +113,7 @@ static void read_path(const struct ss_output_lock *k, char *text)
     close(fd);
 }
 
-/* On a full disk it stays as it is: the kernel's lock does without. */
+/* On a full disk the file remains as it is; the kernel lock does not need its content. */
 static void write_text(struct ss_output_lock *k)
 {
     char text[MOST_BYTES];
@@ -128,8 +130,8 @@ static int is_own(const struct ss_output_lock *k, const char *text)
 
 enum kernel { GOT, REFUSED, UNKNOWN };
 
-/* Not flock() and no process's lock: the former is another lock over NFS, the latter is lost when
- * any descriptor of the file is closed. */
+/* Try the kernel lock. Uses open file description locks: flock() is a different lock over NFS,
+ * and a process-owned lock is lost when any descriptor of the file is closed. */
 static enum kernel ask_kernel(int fd)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -138,7 +140,7 @@ static enum kernel ask_kernel(int fd)
     return errno == EAGAIN || errno == EACCES ? REFUSED : UNKNOWN;
 }
 
-/* The owner before may have removed the file that was opened. */
+/* The previous owner may have removed the file after it was opened. */
 static int still_there(const struct ss_output_lock *k)
 {
     struct stat opened, named;
@@ -154,7 +156,7 @@ static void shut(struct ss_output_lock *k)
     k->locked = 0;
 }
 
-/* ---- taking it ---------------------------------------------------------------------------- */
+/* ---- acquiring ---------------------------------------------------------------------------- */
 
 static void take(struct ss_output_lock *k, int state)
 {
@@ -163,8 +165,8 @@ static void take(struct ss_output_lock *k, int state)
     k->since = ss_seconds();
 }
 
-/* A file of somebody's own that happens to have the name. What a full disk leaves of a lock is its
- * beginning, or nothing. */
+/* 1 if the file is not a lock file but has its name. A lock file truncated by a full disk is a
+ * prefix of one, or empty. */
 static int is_foreign(int fd, const char *text)
 {
     static const char first[] = "host ";
@@ -172,7 +174,7 @@ static int is_foreign(int fd, const char *text)
     return lseek(fd, 0, SEEK_END) > MOST_BYTES || strncmp(text, first, n);
 }
 
-/* The file is there and says `text`; what follows from it and from the kernel's word. */
+/* Decide from the file's content `text` and the kernel's answer `word`. */
 static enum ss_status decide(struct ss_output_lock *k, enum kernel word, const char *text)
 {
     int here = same_field(text, k->text, "boot");
@@ -206,7 +208,7 @@ static enum ss_status seek(struct ss_output_lock *k)
     if (k->fd < 0 && errno == EACCES && !access(k->path, F_OK))
         return ss_fail(
             SS_ERR_INVALID,
-            "%s: %s is another user's; name another place, or remove that file if no run "
+            "%s: %s belongs to another user; give another path, or remove that file if no run "
             "writes there",
             k->what, k->path);
     if (k->fd < 0) {
@@ -220,8 +222,8 @@ static enum ss_status seek(struct ss_output_lock *k)
         read_text(k->fd, text);
         status = is_foreign(k->fd, text)
                      ? ss_fail(SS_ERR_INVALID,
-                               "%s: %s is in the way, and no lock file of a run; move "
-                               "it, or name another place",
+                               "%s: %s exists and is not a lock file of a run; move "
+                               "it, or give another path",
                                k->what, k->path)
                      : decide(k, word, text);
     }
@@ -273,7 +275,7 @@ enum ss_status ss_output_locks_take(struct ss_output_locks *all, int *waiting)
     return SS_OK;
 }
 
-/* ---- keeping it --------------------------------------------------------------------------- */
+/* ---- heartbeat ---------------------------------------------------------------------------- */
 
 static void heartbeat(struct ss_output_lock *k)
 {
@@ -285,7 +287,7 @@ static void heartbeat(struct ss_output_lock *k)
         atomic_store(&k->lost, 1);
         return;
     }
-    if (!k->locked) /* a dead node's lock may have been given back meanwhile */
+    if (!k->locked) /* a dead node's lock may have been released meanwhile */
         k->locked = ask_kernel(k->fd) == GOT;
     write_text(k);
 }
@@ -300,7 +302,7 @@ static void *run_heartbeats(void *arg)
         until.tv_sec += BEAT_S;
         if (pthread_cond_timedwait(&all->end, &all->mutex, &until) != ETIMEDOUT)
             continue;
-        /* Without the mutex: a file system may take long. */
+        /* Without the mutex: file system operations may be slow. */
         pthread_mutex_unlock(&all->mutex);
         for (int i = 0; i < all->n; i++)
             heartbeat(&all->lock[i]);
@@ -317,7 +319,7 @@ enum ss_status ss_output_locks_start_heartbeat(struct ss_output_locks *all)
     pthread_mutex_init(&all->mutex, NULL);
     ss_cond_init(&all->end);
     enum ss_status status =
-        ss_thread_start(&all->thread, run_heartbeats, all, "the thread of locks");
+        ss_thread_start(&all->thread, run_heartbeats, all, "the lock heartbeat thread");
     if (status != SS_OK) {
         pthread_cond_destroy(&all->end);
         pthread_mutex_destroy(&all->mutex);
@@ -361,7 +363,7 @@ void ss_output_locks_release(struct ss_output_locks *all)
     for (int i = 0; i < all->n; i++) {
         struct ss_output_lock *k = &all->lock[i];
         read_path(k, text);
-        /* An empty one is ours only if the kernel says so: it could not be written. */
+        /* An empty file could not be written; it is ours only with the kernel lock. */
         if ((k->state == OURS || k->state == TAKEN) && (is_own(k, text) || (!*text && k->locked)))
             unlink(k->path);
         shut(k);

@@ -17,14 +17,14 @@ struct output {
     int file;                  /* else a folder */
 };
 
-/* So many bytes of the path name what exists. */
+/* Returns the length of the longest prefix of the path that exists. */
 static size_t existing(const char *path)
 {
     char part[PATH_MAX];
     struct stat st;
     size_t n = strlen(path);
     if (n >= sizeof part)
-        return n; /* making it will fail */
+        return n; /* creating it will fail */
     for (memcpy(part, path, n + 1); n && lstat(part, &st); part[n] = '\0') {
         while (n && part[n - 1] != '/')
             n--;
@@ -34,7 +34,7 @@ static size_t existing(const char *path)
     return n;
 }
 
-/* Those that are empty still. */
+/* Remove the created folders of the path that are empty. */
 static void remove_folders(const char *path, size_t existed)
 {
     char part[PATH_MAX];
@@ -49,8 +49,9 @@ static void remove_folders(const char *path, size_t existed)
         }
 }
 
-/* Permission bits do not tell: of root, of quotas, of a disk that is full. The file has no name
- * while it is written, so that a killed run leaves none. Returns an errno. */
+/* Test a folder by writing a file: permission bits do not reflect root, quotas or a full disk.
+ * The file is unlinked before it is written, so that a killed run leaves none. Returns an
+ * errno. */
 static int try_folder(const char *path)
 {
     char name[PATH_MAX];
@@ -66,8 +67,8 @@ static int try_folder(const char *path)
     return error;
 }
 
-/* What is there already is opened, not written to. Pipes and devices are not: opening one may wait
- * for its other end. */
+/* Test an existing file by opening it, without writing. Pipes and devices are not opened: opening
+ * a pipe may block. Returns an errno. */
 static int try_file(const char *path)
 {
     struct stat st;
@@ -83,7 +84,7 @@ static enum ss_status cannot_write(const struct output *out, int error)
                    out->option, out->path, strerror(error), out->file ? "file" : "folder");
 }
 
-/* "a/b" of "a/b/c" */
+/* Get the folder of a path: "a/b" for "a/b/c". */
 static enum ss_status folder_of(const char *path, char *folder)
 {
     const char *slash = strrchr(path, '/');
@@ -130,7 +131,7 @@ static int has_packs(const char *cache)
 enum ss_status ss_outputs_try(const struct ss_train_options *o, int rank, int gpu,
                               enum ss_outputs_folders folders)
 {
-    /* Where other nodes build packs, they find out by themselves. */
+    /* Only rank 0's packs are tested; other nodes that build packs report their own errors. */
     int packs = o->cache && !has_packs(o->cache);
     int tunes = gpu && o->gpu_cache && !o->no_autotune && access(o->gpu_cache, F_OK) != 0;
     const struct output of_first[] = {

@@ -1,17 +1,17 @@
-/* Where a run writes, tried before it begins: a run of hours must not end at its first checkpoint
- * because of a mistyped folder. */
+/* Test of the output paths before a run, so that a mistyped folder does not fail it at the first
+ * checkpoint. */
 #ifndef SS_TRAIN_OUTPUTS_H
 #define SS_TRAIN_OUTPUTS_H
 
 #include "train/options.h"
 
-/* What becomes of the folders that were missing. */
+/* Whether to keep the folders that were created. */
 enum ss_outputs_folders { SS_OUTPUTS_KEEP_FOLDERS, SS_OUTPUTS_REMOVE_FOLDERS };
 
-/* Make the missing folders, write a byte where this rank will write, and remove it again; files
- * that are there already stay as they are. Caches are tried only where something has to be written:
- * a complete one may be read-only. gpu: the run computes on a GPU. Errors: SS_ERR_IO,
- * SS_ERR_INVALID; then no new folder is left. */
+/* Create missing folders and test with a temporary file that this rank can write to its outputs.
+ * Existing files are not changed. Caches are tested only if they have to be written: a complete
+ * one may be read-only. gpu: the run computes on a GPU. Errors: SS_ERR_IO, SS_ERR_INVALID; the
+ * new folders are then removed. */
 enum ss_status ss_outputs_try(const struct ss_train_options *o, int rank, int gpu,
                               enum ss_outputs_folders folders);
 

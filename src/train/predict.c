@@ -1,5 +1,5 @@
-/* predict.c: classes of images (contract in train.h). Batch after batch: what the model says of one is
- * read when it has ended. */
+/* predict.c: class predictions of images (interface in train.h). Batches run one after the other;
+ * the outputs of a batch are read when it has ended. */
 #include "core/atomic_file.h"
 #include "core/log.h"
 #include "core/stdio_guard.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where rows go: the file, or standard output. Rank 0's. */
+/* Output of the rows, on rank 0: the file, or standard output. */
 struct table {
     struct ss_atomic_file *file;
     size_t rows;
@@ -22,9 +22,9 @@ struct prediction {
     struct ss_session *s;
     struct table table;
     int classes, top;
-    float *logits;       /* (batch, classes): this rank's */
+    float *logits;       /* (batch, classes), of this rank */
     double *probability; /* of one image */
-    int *order;          /* its classes, the likeliest first */
+    int *order;          /* classes, most probable first */
 };
 
 static void put(struct table *t, const char *text, size_t n)
@@ -35,7 +35,7 @@ static void put(struct table *t, const char *text, size_t n)
         fwrite(text, 1, n, stdout);
 }
 
-/* RFC 4180: in quotes where it must be, which are doubled. */
+/* Write a CSV field (RFC 4180): quoted if necessary, with quotes doubled. */
 static void put_text(struct table *t, const char *text)
 {
     if (!strpbrk(text, ",\"\r\n")) {
@@ -76,7 +76,7 @@ static void put_head(struct prediction *p)
     put(&p->table, "\n", 1);
 }
 
-/* Softmax; the first of equals is the likelier one. */
+/* Softmax. */
 static void weigh(struct prediction *p, const float *logits)
 {
     double largest = -INFINITY, sum = 0;
@@ -88,7 +88,7 @@ static void weigh(struct prediction *p, const float *logits)
         p->probability[c] /= sum;
 }
 
-/* The `count` likeliest ones, in order. */
+/* Sort the `count` most probable classes to the front; of equal ones the smaller index first. */
 static void choose(struct prediction *p, int count)
 {
     for (int c = 0; c < p->classes; c++)
@@ -106,7 +106,7 @@ static void choose(struct prediction *p, int count)
     }
 }
 
-/* logits begin with a NaN: the image was skipped. */
+/* Write the row of an image. logits[0] is NaN if the image was skipped. */
 static void put_row(struct prediction *p, size_t index, const float *logits)
 {
     const char *name = ss_imagefolder_name(ss_dataset_folder(p->s->test), index);
@@ -131,7 +131,7 @@ static void put_row(struct prediction *p, size_t index, const float *logits)
     put(&p->table, "\n", 1);
 }
 
-/* A skipped image's logits are marked, all others finite. */
+/* Set logits[0] of a skipped image to NaN; for other images check that all logits are finite. */
 static enum ss_status check_row(const struct prediction *p, uint32_t index, float *logits)
 {
     const struct ss_dataset *d = p->s->test;
@@ -143,7 +143,7 @@ static enum ss_status check_row(const struct prediction *p, uint32_t index, floa
     for (int c = 0; c < p->classes; c++)
         finite &= isfinite(logits[c]) != 0;
     return finite ? SS_OK
-                  : ss_fail(SS_ERR_DIVERGED, "%s/%s: the model's values are not finite", d->path,
+                  : ss_fail(SS_ERR_DIVERGED, "%s/%s: the model's outputs are not finite", d->path,
                             ss_imagefolder_name(ss_dataset_folder(d), index));
 }
 
@@ -161,7 +161,7 @@ static enum ss_status compute(struct prediction *p, const struct ss_sampler *sam
     return SS_OK;
 }
 
-/* All ranks' images of a step, in the folder's order (sampler.h). */
+/* Write the images of all ranks of a step, in the folder's order (sampler.h). */
 static void put_step(struct prediction *p, size_t k, const float *all)
 {
     const size_t ranks = (size_t)ss_comm_size(p->s->comm), batch = (size_t)p->s->batch;
@@ -202,7 +202,7 @@ static enum ss_status predict_all(struct prediction *p)
     return status;
 }
 
-static enum ss_status make_room(struct prediction *p)
+static enum ss_status grow_rows(struct prediction *p)
 {
     const size_t classes = (size_t)p->classes;
     p->logits = malloc((size_t)p->s->batch * classes * sizeof *p->logits);
@@ -220,7 +220,7 @@ static enum ss_status begin(struct prediction *p)
     p->classes = ss_exec_classes(p->s->exec);
     if (p->top > p->classes)
         return ss_fail(SS_ERR_INVALID, "--top %d: the model has %d classes", p->top, p->classes);
-    SS_TRY(make_room(p));
+    SS_TRY(grow_rows(p));
     return out && ss_comm_rank(p->s->comm) == 0 ? ss_atomic_open(out, &p->table.file) : SS_OK;
 }
 

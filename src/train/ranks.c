@@ -41,7 +41,7 @@ enum ss_status ss_ranks_gather(struct ss_comm *comm, const struct ss_placement *
                                int nccl, struct ss_rank **all)
 {
     struct ss_rank own;
-    memset(&own, 0, sizeof own); /* also what lies between the fields: it is sent */
+    memset(&own, 0, sizeof own); /* including padding: the struct is sent as bytes */
     gethostname(own.host, sizeof own.host - 1);
     own.rank = ss_comm_rank(comm);
     own.size = ss_comm_size(comm);
@@ -59,8 +59,9 @@ enum ss_status ss_ranks_gather(struct ss_comm *comm, const struct ss_placement *
     return SS_OK;
 }
 
-/* Of one node: its ranks that compute on GPUs, and the fewest GPUs that one of them sees. Ranks that
- * share a GPU are none's concern here: NCCL's start refuses them. */
+/* For the node of rank `first`: count the ranks that compute on GPUs and the fewest GPUs visible
+ * to one of them. Returns 1 if fewer GPUs are visible than ranks compute. Ranks that share a GPU
+ * are ignored: NCCL's initialization refuses them. */
 static int is_short(const struct ss_rank *all, int first, int *ranks, int *seen)
 {
     int shared = 0;
@@ -84,8 +85,8 @@ static int is_first_of_node(const struct ss_rank *all, int rank)
     return 1;
 }
 
-/* Source: NCCL issue 1066 (2023-11): NCCL looks for NVLink among the GPUs that a process sees, and CUDA
- * opens no memory of a GPU that is hidden from it by a cgroup. */
+/* Source: NCCL issue 1066 (2023-11): NCCL searches for NVLink among the GPUs visible to the
+ * process, and CUDA cannot open memory of a GPU that a cgroup hides. */
 void ss_ranks_warn(const struct ss_rank *all)
 {
     int nodes = 0, first = 0, ranks = 0, seen = 0, least_ranks = 0, least_seen = 0;
@@ -104,10 +105,9 @@ void ss_ranks_warn(const struct ss_rank *all)
     if (nodes > 1)
         snprintf(others, sizeof others, " and %d more node%s", nodes - 1, nodes > 2 ? "s" : "");
     ss_warn(
-        "on %s%s %d ranks compute on GPUs, and a rank sees %d GPU%s: without sight of the others "
-        "NCCL "
-        "does not use NVLink between them; start with srun --gpu-bind=none, and ask for GPUs with "
-        "--gpus-per-node, not --gpus-per-task",
+        "on %s%s %d ranks compute on GPUs, with only %d GPU%s visible to each: NCCL does not use "
+        "NVLink between GPUs that a process cannot see; start with srun --gpu-bind=none, and "
+        "request GPUs with --gpus-per-node, not --gpus-per-task",
         all[first].host, others, least_ranks, least_seen, least_seen > 1 ? "s" : "");
 }
 
@@ -121,7 +121,7 @@ void ss_rank_print_line(const struct ss_rank *r, FILE *out)
         fprintf(out, "CPU, %d thread%s", p->threads, p->threads > 1 ? "s" : "");
     else
         fprintf(out, "GPU %d (%s%s%s)", r->gpu, r->bus_id, r->gpu_name[0] ? ", " : "",
-                r->gpu_name[0] ? r->gpu_name : "not there");
+                r->gpu_name[0] ? r->gpu_name : "not found");
     fprintf(out, ", core%s %s, %d load worker%s; %s\n", p->ncores > 1 ? "s" : "", cores, p->workers,
             p->workers > 1 ? "s" : "", r->transport);
 }
@@ -134,8 +134,7 @@ void ss_rank_print_block(const struct ss_rank *r, FILE *out)
     if (r->gpu >= 0 && r->gpu_name[0])
         fprintf(out, "  gpu:           %d, %s, %s\n", r->gpu, r->gpu_name, r->bus_id);
     else if (r->gpu >= 0)
-        fprintf(out, "  gpu:           %d is not there, this process may use %d\n", r->gpu,
-                r->gpus);
+        fprintf(out, "  gpu:           %d not found, this process can use %d\n", r->gpu, r->gpus);
     ss_placement_print(p, out);
     if (r->size > 1)
         fprintf(out, "  transport:  %s%s\n", r->gpu >= 0 ? "   " : "", r->transport);

@@ -1,5 +1,4 @@
-/* What each rank decided for itself, for people: where it runs, on which cores and which GPU, and
- * how it reaches the others. */
+/* Description of each rank for people: host, cores, GPU and transport. */
 #ifndef SS_TRAIN_RANKS_H
 #define SS_TRAIN_RANKS_H
 
@@ -9,34 +8,35 @@
 
 #include <stdio.h>
 
-/* Sent as bytes between equal programs. */
+/* Sent as raw bytes between ranks of the same program. */
 struct ss_rank {
     char host[64];
     int rank, size, local_rank;
     int node;          /* as ss_comm_node */
-    int gpu;           /* CUDA's index; -1: the CPU computes */
-    int gpus;          /* that this process may use */
-    char gpu_name[64]; /* "": that GPU is not there */
+    int gpu;           /* CUDA's index; -1: computes on the CPU */
+    int gpus;          /* GPUs visible to this process */
+    char gpu_name[64]; /* "": that GPU was not found */
     char bus_id[SS_BUS_ID_BYTES];
-    char transport[128]; /* of sums: "mpi, Open MPI 4.1.4" */
+    char transport[128]; /* of collectives: "mpi, Open MPI 4.1.4" */
     struct ss_placement placement;
 };
 
-/* Describe this rank and gather all ranks' descriptions. gpu: CUDA's index where the placement is a
- * GPU's; nccl: sums are NCCL's. *all, on rank 0: one of each rank, by rank, which the caller frees;
- * elsewhere NULL. Collective. Errors: SS_ERR_MEMORY, SS_ERR_COMM. */
+/* Describe this rank and gather the descriptions of all ranks. gpu: CUDA's index, if the
+ * placement has a GPU. nccl: gradients are all-reduced by NCCL. *all: on rank 0 an array indexed
+ * by rank, which the caller frees; NULL on other ranks. Collective. Errors: SS_ERR_MEMORY,
+ * SS_ERR_COMM. */
 enum ss_status ss_ranks_gather(struct ss_comm *comm, const struct ss_placement *placement, int gpu,
                                int nccl, struct ss_rank **all);
 
-/* A warning where ranks that compute on GPUs see fewer of them than their node has such ranks: one for
- * all nodes, with the first one's name. all: of every rank; NULL is fine. */
+/* Warn if fewer GPUs are visible to a rank than ranks compute on GPUs on its node. Prints one
+ * warning for all nodes, with the first node's name. all: from ss_ranks_gather, may be NULL. */
 void ss_ranks_warn(const struct ss_rank *all);
 
-/* One line: "rank 3: node7, local rank 3, CPU, 4 threads, cores 12-15, ..." */
+/* Print one line: "rank 3: node7, local rank 3, CPU, 4 threads, cores 12-15, ..." */
 void ss_rank_print_line(const struct ss_rank *rank, FILE *out);
-/* Several lines, with what each core does. */
+/* Print several lines, including the use of each core. */
 void ss_rank_print_block(const struct ss_rank *rank, FILE *out);
-/* The event "rank". */
+/* Log the event "rank". */
 void ss_rank_log(const struct ss_rank *rank, struct ss_journal *journal);
 
 #endif

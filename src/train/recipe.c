@@ -13,11 +13,11 @@ struct ss_recipe {
 
 enum { NAME = 64 };
 
-/* Two ways to say the same. */
+/* Pairs of options with the same meaning in different units. */
 static const char *const twins[][2] = {{"--batch-size", "--per-rank-batch-size"},
                                        {"--warmup-steps", "--warmup-epochs"}};
 
-/* By the other one of the two, on the command line. */
+/* 1 if the other option of the pair is given on the command line. */
 static int is_replaced(const struct ss_train_options *given, const char *name)
 {
     for (size_t i = 0; i < sizeof twins / sizeof *twins; i++)
@@ -27,7 +27,7 @@ static int is_replaced(const struct ss_train_options *given, const char *name)
     return 0;
 }
 
-/* As it stands in the file, on one line. */
+/* The value as JSON on one line. */
 static char *shown(const json_t *value)
 {
     return json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII);
@@ -40,20 +40,21 @@ static enum ss_status unknown(const char *file, const struct ss_option_set *all,
     json_t *text = json_string(key);
     char *field = shown(text);
     enum ss_status status =
-        nearest ? ss_fail(SS_ERR_INVALID, "%s: field %.60s is no option of train; did you mean %s?",
-                          file, field ? field : "?", nearest + 2)
-                : ss_fail(SS_ERR_INVALID, "%s: field %.60s is no option; see starstep train --help",
-                          file, field ? field : "?");
+        nearest
+            ? ss_fail(SS_ERR_INVALID, "%s: field %.60s is not an option of train; did you mean %s?",
+                      file, field ? field : "?", nearest + 2)
+            : ss_fail(SS_ERR_INVALID, "%s: field %.60s is not an option; see starstep train --help",
+                      file, field ? field : "?");
     free(field);
     json_decref(text);
     return status;
 }
 
-/* The value as the command line would have it, maybe in `number`; NULL: of another type. */
+/* The value as command-line text, possibly stored in `number`; NULL if it has the wrong type. */
 static const char *as_text(const struct ss_option *row, const json_t *value,
-                           char number[SS_NUMBER_ROOM])
+                           char number[SS_NUMBER_CAPACITY])
 {
-    snprintf(number, SS_NUMBER_ROOM, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    snprintf(number, SS_NUMBER_CAPACITY, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
     switch (row->type) {
     case SS_OPT_FLAG:
         return json_is_true(value) ? "true" : json_is_false(value) ? "false" : NULL;
@@ -82,7 +83,7 @@ static const char *const wanted[] = {
 static enum ss_status set(const char *file, const struct ss_option *row, const json_t *value,
                           struct ss_train_options *o)
 {
-    char number[SS_NUMBER_ROOM];
+    char number[SS_NUMBER_CAPACITY];
     const char *text = as_text(row, value, number);
     if (text)
         return ss_option_set(row, o, file, text);
@@ -93,7 +94,7 @@ static enum ss_status set(const char *file, const struct ss_option *row, const j
     return SS_ERR_INVALID;
 }
 
-/* given: by the command line alone; out has the defaults. */
+/* Apply a recipe to *out, which has the defaults. given: options of the command line. */
 static enum ss_status apply(const char *file, const json_t *recipe, unsigned groups,
                             const struct ss_train_options *given, struct ss_train_options *out)
 {
@@ -109,12 +110,12 @@ static enum ss_status apply(const char *file, const json_t *recipe, unsigned gro
         if (!row || !whole)
             return unknown(file, all, key, name);
         if (row->group & SS_TRAIN_RECIPE)
-            return ss_fail(SS_ERR_INVALID, "%s: a recipe names no other one; take %s out", file,
-                           key);
+            return ss_fail(SS_ERR_INVALID, "%s: a recipe cannot name another recipe; remove %s",
+                           file, key);
         if (row->marks & SS_TRAIN_CALL)
             return ss_fail(SS_ERR_INVALID,
-                           "%s: %s is of one run, not of a recipe; give it on the command line",
-                           file, row->name);
+                           "%s: %s cannot be set in a recipe; give it on the command line", file,
+                           row->name);
         const int taken = row->group & groups && !is_replaced(given, row->name);
         SS_TRY(set(file, row, value, taken ? out : &aside));
     }

@@ -7,14 +7,14 @@
 
 #include "train/options.h"
 
-enum { SS_RECIPE_BYTES = 1 << 16 }; /* a file's most */
+enum { SS_RECIPE_BYTES = 1 << 16 }; /* maximum size of a recipe */
 
-/* As ss_options_command, of a command whose first set is of struct ss_train_options: the defaults,
- * then what the recipe says that --recipe names, then the command line, in which one of two ways to
- * say the same (--batch-size and --per-rank-batch-size, --warmup-steps and --warmup-epochs) takes
- * the place of the recipe's other one. Options of a recipe that the command does not take are
- * checked, and left out. *recipe: what texts may point into; the caller closes it when the options
- * are no longer needed. Messages about the recipe name file, field and value. */
+/* Like ss_options_command, for a command whose first option set is a struct ss_train_options.
+ * Applies the defaults, then the recipe of --recipe, then the command line. An option on the
+ * command line also overrides its counterpart in the recipe (--batch-size and
+ * --per-rank-batch-size, --warmup-steps and --warmup-epochs). Options that the command does not
+ * accept are checked and ignored. Option texts may point into *recipe; the caller closes it when
+ * the options are no longer needed. Messages about the recipe name file, field and value. */
 struct ss_recipe;
 int ss_recipe_command(const char *usage, const struct ss_option_set *sets, int argc, char **argv,
                       struct ss_recipe **recipe);

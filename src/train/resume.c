@@ -9,8 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Rank 0: the folder; *found 0: begin anew. */
-static enum ss_status find(const struct ss_train_options *o, char *folder, size_t room, int *found)
+/* Find the checkpoint folder, on rank 0. *found is 0 to start a new run. */
+static enum ss_status find(const struct ss_train_options *o, char *folder, size_t capacity, int *found)
 {
     *found = 0;
     if (o->checkpoint_steps && !o->checkpoint_dir)
@@ -24,7 +24,7 @@ static enum ss_status find(const struct ss_train_options *o, char *folder, size_
         if (!o->checkpoint_dir)
             return ss_fail(SS_ERR_INVALID, "--resume auto needs --checkpoint-dir, or name a "
                                            "checkpoint with --resume FOLDER");
-        return ss_checkpoint_newest(o->checkpoint_dir, folder, room, found);
+        return ss_checkpoint_newest(o->checkpoint_dir, folder, capacity, found);
     }
     struct stat st;
     if (stat(o->resume, &st) || !S_ISDIR(st.st_mode))
@@ -37,14 +37,14 @@ static enum ss_status find(const struct ss_train_options *o, char *folder, size_
                        "--resume %s: has no " SS_CHECKPOINT_MODEL "; name a checkpoint's folder%s",
                        o->resume,
                        ss_folder_has(o->resume, "latest") ? ", such as latest inside it" : "");
-    if (snprintf(folder, room, "%s", o->resume) >= (int)room)
+    if (snprintf(folder, capacity, "%s", o->resume) >= (int)capacity)
         return ss_fail(SS_ERR_INVALID, "--resume %.80s...: the folder's name is too long",
                        o->resume);
     *found = 1;
     return SS_OK;
 }
 
-/* Rank 0. */
+/* Find and read the checkpoint, on rank 0. */
 static enum ss_status read_checkpoint(struct ss_session *s, struct ss_resumed *r)
 {
     char model[PATH_MAX], training[PATH_MAX];
@@ -56,11 +56,12 @@ static enum ss_status read_checkpoint(struct ss_session *s, struct ss_resumed *r
     SS_TRY(ss_folder_join(model, sizeof model, folder, SS_CHECKPOINT_MODEL));
     SS_TRY(ss_folder_join(training, sizeof training, folder, SS_CHECKPOINT_TRAINING));
     if (!ss_folder_has(folder, SS_CHECKPOINT_TRAINING))
-        return ss_fail(SS_ERR_INVALID,
-                       "--resume: %s has no " SS_CHECKPOINT_TRAINING " (an earlier version wrote "
-                       "none), so where its run was is not known; start from its weights with "
-                       "--init %s and another --checkpoint-dir",
-                       folder, model);
+        return ss_fail(
+            SS_ERR_INVALID,
+            "--resume: %s has no " SS_CHECKPOINT_TRAINING " (an earlier version wrote "
+            "none), so the position of the run is not known; start from its weights with "
+            "--init %s and another --checkpoint-dir",
+            folder, model);
     SS_TRY(ss_training_file_read(s, training, model, &r->at, &origin));
     r->ranks = origin.ranks;
     return SS_OK;
@@ -81,7 +82,7 @@ static void report(const struct ss_session *s, const struct ss_resumed *r, int r
     printf("\n");
 }
 
-/* What only rank 0 has read so far. */
+/* Distribute the state that rank 0 has read. */
 static enum ss_status share(struct ss_session *s, struct ss_resumed *r)
 {
     SS_TRY(ss_exec_broadcast_params(s->exec));
@@ -103,7 +104,8 @@ enum ss_status ss_resume(struct ss_session *s, struct ss_resumed *out)
     if (first)
         status = read_checkpoint(s, out);
     SS_TRY(ss_session_agree(s, status, "reading the checkpoint"));
-    /* Also without --resume: whether a rank has the option must not decide on collectives. */
+    /* Also without --resume: the collectives must not depend on an option that may differ by
+     * rank. */
     SS_TRY(ss_comm_bcast(s->comm, out, sizeof *out, 0, "broadcast of the run's position"));
     if (out->yes)
         SS_TRY(share(s, out));
@@ -116,7 +118,7 @@ enum ss_status ss_resume_check(struct ss_session *s, int ranks)
 {
     struct ss_resumed r = {0};
     int64_t batch = s->step_batch;
-    s->step_batch *= ranks; /* by its one rank: the global batch is compared */
+    s->step_batch *= ranks; /* this check has one rank, and the global batch is compared */
     enum ss_status status = read_checkpoint(s, &r);
     s->step_batch = batch;
     if (status == SS_OK && s->options->resume)

@@ -1,7 +1,7 @@
-/* safetensors.c: reading safetensors files (format and contract in safetensors.h).
+/* safetensors.c: read safetensors files (format and interface in safetensors.h).
  *
- * A file may come from anywhere, so nothing in it is believed: every number is checked against the
- * file's size before it is used, and names are made printable before they reach a message. */
+ * Files are untrusted input: every number is checked against the file's size before it is used,
+ * and names are made printable before they are used in a message. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -23,7 +23,7 @@ struct ss_safetensors {
     void *map; /* NULL when the bytes belong to the caller */
     size_t map_bytes;
     json_t *root;                  /* owns the names and metadata strings */
-    struct ss_st_tensor *tensors;  /* in order of offset */
+    struct ss_st_tensor *tensors;  /* sorted by offset */
     struct ss_st_tensor **by_name; /* the same, sorted by name */
     size_t count;
 };
@@ -47,7 +47,7 @@ struct ss_st_shown ss_st_show(const char *s)
         const unsigned char *c = (const unsigned char *)s;
         const size_t bytes = ss_utf8_bytes(s);
         const int control = *c < 32 || *c == 127 || (*c == 0xc2 && c[1] < 0xa0);
-        const size_t shown = bytes && !control ? bytes : 0; /* 0: as "?" */
+        const size_t shown = bytes && !control ? bytes : 0; /* 0: replaced by "?" */
         memcpy(out.text + n, shown ? s : "?", shown ? shown : 1);
         n += shown ? shown : 1;
         s += bytes ? bytes : 1;
@@ -194,7 +194,8 @@ static int by_name(const void *a, const void *b)
     return strcmp((*x)->name, (*y)->name);
 }
 
-/* Sorted by offset, each tensor must begin where the one before ends, the last end the file. */
+/* Check that each tensor, sorted by offset, begins at the end of the previous one, and that the
+ * last one ends at the end of the file. */
 static enum ss_status check_layout(const char *file, const struct ss_safetensors *st,
                                    const char *data, size_t data_bytes)
 {
@@ -246,14 +247,15 @@ static enum ss_status parse_entries(const char *file, const char *data, size_t d
     return SS_OK;
 }
 
-/* torch.save writes an archive (PyTorch 1.6 and later), or pickles. */
+/* 1 for output of torch.save: a ZIP archive (PyTorch 1.6 and later) or a pickle. */
 static int is_of_torch(const char *bytes)
 {
     return !memcmp(bytes, "PK\3\4", 4) || (bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5);
 }
 
-/* Check the length word and parse the header's JSON into st->root. Any length word may be a good one,
- * whatever else begins with these bytes. */
+/* Check the header length and parse the header's JSON into st->root. The bytes of a torch.save
+ * file may also be a valid header length, so it is recognized only if the length or the '{' is
+ * wrong. */
 static enum ss_status parse_header(const char *file, const char *bytes, size_t size,
                                    struct ss_safetensors *st, size_t *data_begin)
 {
@@ -314,7 +316,7 @@ enum ss_status ss_safetensors_parse(const char *name, const void *bytes, size_t 
 static enum ss_status map_file(const char *path, void **map, size_t *bytes)
 {
     struct stat info;
-    /* Without O_NONBLOCK, opening a FIFO would wait for its writer. */
+    /* Without O_NONBLOCK, opening a FIFO would block until it has a writer. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return ss_fail(SS_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
@@ -323,7 +325,7 @@ static enum ss_status map_file(const char *path, void **map, size_t *bytes)
         status = ss_fail(SS_ERR_IO, "%s: cannot read its size: %s", path, strerror(errno));
     else if (!S_ISREG(info.st_mode))
         status = ss_fail(SS_ERR_IO, "%s: is not a regular file", path);
-    else if (info.st_size < SS_ST_LENGTH_BYTES) /* mmap refuses an empty file, so decide here */
+    else if (info.st_size < SS_ST_LENGTH_BYTES) /* mmap fails on an empty file */
         status =
             ss_fail(SS_ERR_FORMAT,
                     "%s: %lld bytes long; a safetensors file begins with 8 bytes of header length",

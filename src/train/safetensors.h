@@ -1,9 +1,9 @@
-/* Reading and writing safetensors files: the model's tensors under their PyTorch names.
+/* Read and write safetensors files: the model's tensors under their PyTorch names.
  *
- * Format: 8 bytes little-endian header length N, N bytes of JSON (a map name -> {"dtype", "shape",
- * "data_offsets": [begin, end]} and an optional "__metadata__" map of strings), then the data;
- * offsets count from the first byte after the header; tensors lie without gaps or overlaps.
- * Source: the safetensors format description of its reference implementation. */
+ * Format: 8 bytes little-endian header length N, N bytes of JSON (a map name -> {"dtype",
+ * "shape", "data_offsets": [begin, end]} and an optional "__metadata__" map of strings), then the
+ * data; offsets count from the first byte after the header; tensors lie without gaps or overlaps.
+ * Source: format description of the safetensors reference implementation. */
 #ifndef SS_TRAIN_SAFETENSORS_H
 #define SS_TRAIN_SAFETENSORS_H
 
@@ -27,33 +27,34 @@ struct ss_st_tensor {
 
 struct ss_safetensors; /* an opened file, mapped read-only */
 
-/* Open and check everything: header length against the file's size, JSON (duplicate keys refused),
- * dtypes, shapes (overflow), offsets inside the file, lengths equal to shape x dtype, no overlap.
- * Errors: SS_ERR_IO, SS_ERR_FORMAT, SS_ERR_MEMORY; the message names file, tensor, field and value.
- * The caller closes the file. */
+/* Open a file and check all of it: header length against the file's size, JSON (duplicate keys
+ * are refused), dtypes, shapes (overflow), offsets inside the file, lengths equal to shape x
+ * dtype, no overlap, no gaps. Errors: SS_ERR_IO, SS_ERR_FORMAT, SS_ERR_MEMORY; the message names
+ * file, tensor, field and value. The caller closes the file. */
 enum ss_status ss_safetensors_open(const char *path, struct ss_safetensors **out);
-/* The same from memory that outlives *out; `name` is the path in messages (tests, fuzzing). */
+/* Parse a file in memory (tests, fuzzing). `bytes` must outlive *out; `name` is the path in
+ * messages. */
 enum ss_status ss_safetensors_parse(const char *name, const void *bytes, size_t size,
                                     struct ss_safetensors **out);
-void ss_safetensors_close(struct ss_safetensors *st); /* NULL is fine */
+void ss_safetensors_close(struct ss_safetensors *st); /* st may be NULL */
 
 size_t ss_safetensors_count(const struct ss_safetensors *st);
-/* Tensor i in order of offset; lives as long as the file is open. */
+/* Tensor i in order of offset; valid while the file is open. */
 const struct ss_st_tensor *ss_safetensors_get(const struct ss_safetensors *st, size_t i);
-/* NULL when absent. */
+/* Find a tensor by name; NULL if absent. */
 const struct ss_st_tensor *ss_safetensors_find(const struct ss_safetensors *st, const char *name);
-/* A value of "__metadata__", NULL when absent. */
+/* Get a value of "__metadata__"; NULL if absent. */
 const char *ss_safetensors_metadata(const struct ss_safetensors *st, const char *key);
-/* The i-th pair in the order of the file: 0 behind the last one. */
+/* Get the i-th pair of "__metadata__" in file order. Returns 0 past the last one. */
 int ss_safetensors_metadata_at(const struct ss_safetensors *st, size_t i, const char **key,
                                const char **value);
 
-/* Write a whole file atomically: to a temporary name in the same folder, flushed to disk, renamed
- * over `path`, folder flushed. On any failure (disk full, ...) the temporary file is removed and
- * the old file at `path` stays as it was. metadata: key, value, key, value, ..., NULL; may be NULL.
- * Tensors are laid out by decreasing element size, else in the order given, so that each is aligned
- * in the file. Errors: SS_ERR_IO, SS_ERR_MEMORY, SS_ERR_INVALID (a name twice, not UTF-8 or
- * reserved; bytes that do not fit the shape). */
+/* Write a file atomically: to a temporary name in the same folder, flushed to disk, renamed to
+ * `path`, folder flushed. On any failure (disk full, ...) the temporary file is removed and an
+ * old file at `path` is unchanged. metadata: key, value, key, value, ..., NULL; may be NULL.
+ * Tensors are ordered by decreasing element size, then as given, so that each is aligned in the
+ * file. Errors: SS_ERR_IO, SS_ERR_MEMORY, SS_ERR_INVALID (a name twice, not UTF-8 or reserved;
+ * bytes that do not fit the shape). */
 enum ss_status ss_safetensors_write(const char *path, const struct ss_st_tensor *tensors,
                                     size_t count, const char *const *metadata);
 

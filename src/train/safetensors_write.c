@@ -1,4 +1,4 @@
-/* safetensors_write.c: writing safetensors files (format and contract in safetensors.h). */
+/* safetensors_write.c: write safetensors files (format and interface in safetensors.h). */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -31,7 +31,7 @@ static enum ss_status header_tensor(const char *path, json_t *root, const struct
     json_t *shape = json_array();
     for (int d = 0; d < t->ndim; d++)
         ss_json_append(&shape, json_integer(t->shape[d]));
-    /* json_pack takes over shape even when it fails. */
+    /* json_pack takes ownership of shape, even on failure. */
     json_t *entry = json_pack("{s:s, s:o, s:[I,I]}", "dtype", ss_st_dtypes[t->dtype].name, "shape",
                               shape, "data_offsets", (json_int_t)*offset, (json_int_t)end);
     if (!entry)
@@ -54,8 +54,8 @@ static enum ss_status header_metadata(const char *path, json_t *root, const char
     return SS_OK;
 }
 
-/* Tensors in order of decreasing element size, else as given: since the data begins at a multiple
- * of 8, every tensor is then aligned to its element size, which PyTorch's reader requires. */
+/* Order the tensors by decreasing element size, then as given. The data begins at a multiple of
+ * 8, so every tensor is aligned to its element size, as PyTorch's reader requires. */
 static enum ss_status layout_order(const char *path, const struct ss_st_tensor *tensors,
                                    size_t count, const struct ss_st_tensor ***out)
 {
@@ -102,7 +102,7 @@ static enum ss_status write_file(const char *path, const char *json,
     size_t json_bytes = strlen(json), padding = (8 - json_bytes % 8) % 8;
     uint64_t header = json_bytes + padding;
     if (header > SS_ST_MAX_HEADER_BYTES)
-        return ss_fail(SS_ERR_INVALID, "%s: the header needs %llu bytes, %llu are the limit", path,
+        return ss_fail(SS_ERR_INVALID, "%s: the header needs %llu bytes; the limit is %llu", path,
                        (unsigned long long)header, (unsigned long long)SS_ST_MAX_HEADER_BYTES);
     struct ss_atomic_file *file;
     SS_TRY(ss_atomic_open(path, &file));

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ranks on GPUs need collectives on GPUs. */
+/* Several ranks on GPUs need NCCL. */
 static enum ss_status check_device(struct ss_session *s, int ranks)
 {
     s->device.sums = s->device.gpu && (ranks > 1 || s->options->nccl_always);
@@ -34,7 +34,7 @@ static enum ss_status check_device(struct ss_session *s, int ranks)
             "one rank, or --device cpu --precision fp32",
             ranks);
     if (ss_comm_rank(s->comm) == 0)
-        ss_warn("computing on CPU cores: this build has no NCCL to sum over GPUs");
+        ss_warn("computing on CPU cores: this build has no NCCL to all-reduce across GPUs");
     s->device.gpu = s->device.sums = 0;
 #endif
     return SS_OK;
@@ -43,7 +43,7 @@ static enum ss_status check_device(struct ss_session *s, int ranks)
 static enum ss_status cannot_sum(int ranks)
 {
     return ss_fail(SS_ERR_UNSUPPORTED,
-                   "gradients of CPU ranks are summed by MPI: "
+                   "CPU ranks all-reduce gradients with MPI: "
 #ifndef HAVE_MPI
                    "configure with --with-mpi, and then "
 #endif
@@ -52,7 +52,7 @@ static enum ss_status cannot_sum(int ranks)
                    ranks);
 }
 
-/* Gradients of CPU ranks need sums that ranks without MPI do not have. */
+/* CPU ranks need MPI to all-reduce gradients; the tcp backend cannot. */
 static enum ss_status check_sums(struct ss_session *s, int training)
 {
     int cpu;
@@ -70,12 +70,12 @@ static enum ss_status check_mixing(const struct ss_session *s)
     if (!s->train || s->batch > 1 || !(o->mixup > 0 || o->cutmix > 0))
         return SS_OK;
     return ss_fail(SS_ERR_INVALID,
-                   "%s mixes the images of a rank's batch, which has one; give a "
+                   "%s mixes the images of a rank's batch, which has one image; give a "
                    "larger --batch-size, or leave it out",
                    o->mixup > 0 ? "--mixup" : "--cutmix");
 }
 
-/* Before memory is asked for: a batch mistyped by a few zeros is no reason to fill the machine. */
+/* Check the batch size against the data set before memory is allocated for it. */
 static enum ss_status check_batch(const struct ss_session *s, int ranks)
 {
     size_t micros = (size_t)s->options->accumulate;
@@ -84,10 +84,9 @@ static enum ss_status check_batch(const struct ss_session *s, int ranks)
         return check_mixing(s);
     if (most == 0)
         return ss_fail(SS_ERR_INVALID,
-                       "%s: %zu image%s for %d rank%s and %zu batch%s a step, each of one image at "
-                       "least; start fewer ranks, or give a smaller --accumulate",
-                       s->train->path, s->train->count,
-                       s->train->count == 1 ? " is there" : "s are there", ranks,
+                       "%s: only %zu image%s for %d rank%s and %zu batch%s per step, which need at "
+                       "least one image each; start fewer ranks, or give a smaller --accumulate",
+                       s->train->path, s->train->count, s->train->count == 1 ? "" : "s", ranks,
                        ranks > 1 ? "s" : "", micros, micros > 1 ? "es" : "");
     if (micros == 1)
         return ss_fail(SS_ERR_INVALID,
@@ -102,7 +101,7 @@ static enum ss_status check_batch(const struct ss_session *s, int ranks)
                    most * (size_t)ranks);
 }
 
-/* Who gets which cores, and which GPU. Collective. */
+/* Assign cores and a GPU to this rank. Collective. */
 static enum ss_status place(struct ss_session *s)
 {
     const struct ss_train_options *o = s->options;
@@ -113,7 +112,7 @@ static enum ss_status place(struct ss_session *s)
     return ss_placement_bind_communication(&s->placement, s->comm);
 }
 
-/* Who they are, where that is asked for; what is amiss with their GPUs in any case. */
+/* Print the ranks with --show-ranks; warn in any case if GPUs are hidden from a rank. */
 static enum ss_status show_ranks(struct ss_session *s)
 {
     const int several_gpus = s->device.gpu && ss_comm_size(s->comm) > 1;
@@ -132,7 +131,7 @@ static enum ss_status show_ranks(struct ss_session *s)
     return SS_OK;
 }
 
-/* Start StarPU with the device that computes. */
+/* Start StarPU with the compute device. */
 static enum ss_status start_runtime(struct ss_session *s)
 {
     const struct ss_train_options *o = s->options;
@@ -145,7 +144,7 @@ static enum ss_status start_runtime(struct ss_session *s)
     SS_TRY(
         ss_runtime_start(&s->runtime, &s->placement, s->device.dtype, s->device.gpu ? &gpu : NULL));
     s->runtime_started = 1;
-    ss_fxt_end(); /* the workers' start is in the file: starpu_fxt_tool needs it */
+    ss_fxt_end(); /* the trace contains the start of the workers, which starpu_fxt_tool needs */
     return SS_OK;
 }
 
@@ -173,7 +172,7 @@ enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *op
     s->step_batch = (int64_t)s->batch * options->accumulate;
     SS_TRY(ss_session_agree(
         s, ss_outputs_try(options, ss_comm_rank(s->comm), s->device.gpu, SS_OUTPUTS_KEEP_FOLDERS),
-        "trying where results go"));
+        "checking the output paths"));
     SS_TRY(ss_session_lock_outputs(s));
     SS_TRY(ss_session_open_data(s, training));
     SS_TRY(check_batch(s, ss_comm_size(s->comm)));
@@ -188,7 +187,7 @@ enum ss_status ss_session_open(struct ss_session *s, struct ss_train_options *op
     return ss_exec_start_ema(s->exec);
 }
 
-/* A login node has no GPU perhaps, where the job will have one. */
+/* A login node may have no GPU although the job will have one. */
 static void expect_device(struct ss_session *s)
 {
     struct ss_train_options *o = s->options;
@@ -249,11 +248,11 @@ void ss_session_close(struct ss_session *s)
 enum ss_status ss_session_evaluate(struct ss_session *s, struct ss_metrics *metrics)
 {
     struct ss_sampler sampler;
-    if (s->emulation) { /* nothing is computed */
+    if (s->emulation) { /* no values are computed */
         *metrics = (struct ss_metrics){.loss = NAN, .count = 1};
         return SS_OK;
     }
-    /* BatchNorm's running statistics are rank 0's, as in DistributedDataParallel. */
+    /* All ranks use rank 0's BatchNorm running statistics, as in DistributedDataParallel. */
     SS_TRY(ss_exec_broadcast_running(s->exec));
     SS_TRY(ss_sampler_open(&sampler, s->test->count, ss_comm_rank(s->comm), ss_comm_size(s->comm),
                            (size_t)s->batch, 0, SS_END_EVERY, 0));

@@ -1,4 +1,4 @@
-/* session_bind.c: the plan and the executor of a session (contract in session.h). */
+/* session_bind.c: plan and executor of a session (interface in session.h). */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -21,7 +21,7 @@ struct ss_model_options ss_session_images(const struct ss_session *s)
         .classes = d->classes, .channels = d->channels, .height = d->height, .width_px = d->width};
 }
 
-/* What a step takes on this GPU at least; 0: not known. */
+/* Lower bound of the step time on this GPU, in seconds; 0: not known. */
 static double predict_step(const struct ss_session *s)
 {
     const struct ss_runtime *rt = &s->runtime;
@@ -41,7 +41,8 @@ static double predict_step(const struct ss_session *s)
     return seconds;
 }
 
-/* BatchNorm of one value has no variance: said at the start, not at an epoch's end. */
+/* BatchNorm of a single value has no variance: reject this at the start, not at the end of an
+ * epoch. */
 static enum ss_status check_last_batch(const struct ss_session *s)
 {
     const struct ss_plan *plan = s->plan;
@@ -53,11 +54,13 @@ static enum ss_status check_last_batch(const struct ss_session *s)
         const struct ss_value_info *v =
             norm < 0 ? NULL : ss_graph_value(plan->graph, ss_graph_layer(plan->graph, norm)->output);
         if (v && v->h * v->w == 1)
-            return ss_fail(SS_ERR_INVALID,
-                           "--no-drop-last: an epoch's last batch is one image%s, and BatchNorm in %s has "
-                           "one value of it; give another --batch-size than %lld, or leave it out",
-                           s->device.ranks > 1 ? " on each rank" : "", plan->block[i].name,
-                           (long long)s->step_batch * s->device.ranks);
+            return ss_fail(
+                SS_ERR_INVALID,
+                "--no-drop-last: the last batch of an epoch is one image%s, and BatchNorm in %s "
+                "has one value per channel; give another --batch-size than %lld, or "
+                "leave it out",
+                s->device.ranks > 1 ? " on each rank" : "", plan->block[i].name,
+                (long long)s->step_batch * s->device.ranks);
     }
     return SS_OK;
 }
@@ -110,7 +113,7 @@ enum ss_status ss_session_bind(struct ss_session *s, const struct ss_train_optio
     s->sample = malloc((size_t)s->step_batch * sizeof *s->sample);
     if (!s->sample)
         return ss_fail_memory("sample indices", (size_t)s->step_batch * sizeof *s->sample);
-    /* Rank 0's state is everybody's, so only rank 0 reads the file. */
+    /* Rank 0's state is broadcast, so only rank 0 reads the file. */
     if (ss_comm_rank(s->comm) != 0)
         return SS_OK;
     if (o->init)
@@ -128,7 +131,7 @@ static enum ss_status start_from_rank_0(struct ss_session *s)
 void ss_session_unbind(struct ss_session *s)
 {
 #ifdef HAVE_NCCL
-    ss_nccl_close(s->nccl); /* knows the executor's memory */
+    ss_nccl_close(s->nccl); /* refers to the executor's memory */
     s->nccl = NULL;
 #endif
     if (s->exec)
@@ -166,7 +169,7 @@ enum ss_status ss_session_check_collectives(struct ss_session *s)
     }
 #endif
     if (!s->train)
-        return start_from_rank_0(s); /* an evaluation sums no gradients */
+        return start_from_rank_0(s); /* evaluation has no gradients */
     size_t *counts = calloc((size_t)s->plan->nbuckets, sizeof *counts);
     if (!counts)
         return ss_fail_memory("bucket sizes", (size_t)s->plan->nbuckets * sizeof *counts);

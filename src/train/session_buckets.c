@@ -1,10 +1,11 @@
-/* session_buckets.c: bucket sizes by measurement (contract in session.h).
+/* session_buckets.c: choose bucket sizes by measurement (interface in session.h).
  *
- * A few steps with --no-overlap and small buckets show what each block's passes take undisturbed,
- * weights' gradients apart, and what sums of several sizes take when all ranks are there;
- * graph/bucket_choose.h finds the best from that. Times are taken where a trace's are, so they mean
- * the same on CPUs and GPUs. Then all is built again: training begins from the state and the step
- * number that it would have had. */
+ * Run a few steps with --no-overlap and small buckets to measure each block's passes without
+ * interference, weight gradients separately, and all-reduces of several sizes once all ranks have
+ * arrived; graph/bucket_choose.h computes the best buckets from these times. Times are recorded
+ * as for traces, so they have the same meaning on CPUs and GPUs. Afterwards the session is
+ * rebuilt: training begins from the state and the step number that it would have without the
+ * measurement. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -21,7 +22,7 @@
 enum { WARM = 2, MEASURED = 6 }; /* steps */
 #define MIB 1048576.0
 
-/* What one rank has measured, as it travels. */
+/* Measurements of one rank, as sent to rank 0. */
 struct measures {
     int nblocks, nbuckets;
     size_t count; /* of values */
@@ -35,12 +36,12 @@ static double *backward_of(const struct measures *m)
 {
     return m->value + m->nblocks;
 }
-/* Of backward, what can be put off. */
+/* The deferrable part of backward: weight gradients. */
 static double *weights_of(const struct measures *m)
 {
     return m->value + 2 * m->nblocks;
 }
-/* Seconds of each bucket's update, and of its sum in each step. */
+/* Seconds of each bucket's update, and of its all-reduce in each step. */
 static double *updates_of(const struct measures *m)
 {
     return m->value + 3 * m->nblocks;
@@ -49,7 +50,7 @@ static double *sums_of(const struct measures *m, int step)
 {
     return updates_of(m) + (step + 1) * m->nbuckets;
 }
-/* Values of passes and updates, which come in front of those of sums. */
+/* Number of values of passes and updates, which precede those of all-reduces. */
 static int passes_of(const struct measures *m)
 {
     return 3 * m->nblocks + m->nbuckets;
@@ -62,7 +63,7 @@ struct ss_session_times {
     double *per_step; /* of passes and updates, as in measures: MEASURED values each */
 };
 
-/* ---- one rank measures ----------------------------------------------------------------------- */
+/* ---- measurement on each rank ---------------------------------------------------------------- */
 
 static int by_value(const void *a, const void *b)
 {
@@ -76,7 +77,7 @@ static double median(double *value, int n)
     return n % 2 ? value[n / 2] : 0.5 * (value[n / 2 - 1] + value[n / 2]);
 }
 
-/* Steps on the first images, which leave the weights as they are. */
+/* Run steps on the first images, which do not change the weights. */
 static enum ss_status run_steps(struct ss_session *s)
 {
     for (int i = 0; i < s->batch; i++)
@@ -92,7 +93,7 @@ static enum ss_status run_steps(struct ss_session *s)
     return SS_OK;
 }
 
-/* A task's time in one of the measured steps, wherever it belongs. */
+/* Store the time of a task in one of the measured steps. */
 static void take_time(struct ss_session_times *x, const struct ss_plan_task *t, uint64_t step,
                       uint64_t ns)
 {
@@ -106,7 +107,7 @@ static void take_time(struct ss_session_times *x, const struct ss_plan_task *t, 
             : t->kind == SS_TASK_UPDATE   ? 3 * m->nblocks + t->bucket
                                           : -1;
     if (i >= 0)
-        x->per_step[i * MEASURED + at] += seconds; /* of all parts */
+        x->per_step[i * MEASURED + at] += seconds; /* sum over the parts */
     if (t->part == SS_PART_WEIGHTS)
         x->per_step[(2 * m->nblocks + t->block) * MEASURED + at] = seconds;
 }
@@ -152,7 +153,7 @@ void ss_session_free_times(struct ss_session *s)
     s->times = NULL;
 }
 
-/* A GPU's times come from its own clock. */
+/* Start recording times; a GPU's times are from its own clock. */
 static enum ss_status begin_times(struct ss_session *s)
 {
     struct ss_session_times *x = s->times;
@@ -176,7 +177,8 @@ static void end_times(struct ss_session_times *x)
         m->value[i] = median(x->per_step + i * MEASURED, MEASURED);
 }
 
-/* A failure in the steps is this rank's alone, and ends the run; the others' are told to all. */
+/* A failure in the steps concerns this rank alone and ends the run; other failures are agreed on
+ * by all ranks. */
 static enum ss_status measure(struct ss_session *s)
 {
     enum ss_status status = alloc_times(s);
@@ -191,10 +193,10 @@ static enum ss_status measure(struct ss_session *s)
     return ss_session_agree(s, status, "measuring for --bucket-mb auto");
 }
 
-/* ---- rank 0 chooses -------------------------------------------------------------------------- */
+/* ---- choice on rank 0 ------------------------------------------------------------------------ */
 
-/* What holds for all ranks: of passes the slowest rank's time; of a sum that of the rank that came
- * last, and so waited for nobody. */
+/* Combine the ranks' times: the maximum for passes; for an all-reduce the minimum, which is that
+ * of the last rank to arrive and contains no waiting. */
 static void combine(const struct measures *all, int ranks, struct measures *m)
 {
     for (int r = 0; r < ranks; r++) {
@@ -208,7 +210,7 @@ static void combine(const struct measures *all, int ranks, struct measures *m)
     }
 }
 
-/* t = a + b x by least squares of the relative deviation, neither below 0. */
+/* Fit t = a + b x with least squares of the relative deviation, a and b >= 0. */
 static void fit_line(const double *x, const double *t, int n, double *a, double *b)
 {
     double s0 = 0, s1 = 0, s2 = 0, r0 = 0, r1 = 0;
@@ -269,7 +271,7 @@ static enum ss_status choose(struct ss_session *s, const struct measures *m)
     costs.bytes = bytes;
     costs.update_s_per_byte = updates / (double)total;
     fit_line(x, t, m->nbuckets, &costs.sum_s, &costs.sum_s_per_byte);
-    printf("Buckets: a step computes for %.2f ms; a sum takes %.3f ms + %.3f ms per MiB\n",
+    printf("Buckets: a step computes for %.2f ms; an all-reduce takes %.3f ms + %.3f ms per MiB\n",
            1e3 * (compute + updates), 1e3 * costs.sum_s, 1e3 * MIB * costs.sum_s_per_byte);
     struct ss_bucket_caps plain = ss_bucket_default_caps(total, 0, 0, 0), one = {1e6, 1e6, 0};
     struct ss_bucket_choice by_default = {0}, whole = {0};
@@ -288,7 +290,7 @@ static enum ss_status choose(struct ss_session *s, const struct measures *m)
     return status;
 }
 
-/* On rank 0, from everybody's times. */
+/* Gather all ranks' times, choose on rank 0, and broadcast the choice. */
 static enum ss_status choose_for_all(struct ss_session *s, const struct measures *m)
 {
     int ranks = ss_comm_size(s->comm), first = ss_comm_rank(s->comm) == 0;
@@ -310,7 +312,7 @@ static enum ss_status choose_for_all(struct ss_session *s, const struct measures
     return ss_comm_bcast(s->comm, &s->buckets, sizeof s->buckets, 0, "choice of buckets");
 }
 
-/* The options that give this choice again. */
+/* Set the options that reproduce this choice. */
 static void set_options(struct ss_session *s)
 {
     struct ss_train_options *o = s->options;
@@ -323,7 +325,7 @@ static void set_options(struct ss_session *s)
     o->defer_weight_grads = c->deferred;
     if (ss_comm_rank(s->comm) != 0)
         return;
-    printf("Buckets: the same again with --bucket-mb %s --first-bucket-mb %.6g --last-bucket-mb "
+    printf("Buckets: to repeat this choice: --bucket-mb %s --first-bucket-mb %.6g --last-bucket-mb "
            "%.6g --defer-weight-grads %ld%s%s\n",
            s->bucket_mb, o->first_bucket_mb, o->last_bucket_mb, o->defer_weight_grads,
            o->bucket_order ? " --bucket-order " : "", o->bucket_order ? o->bucket_order : "");
@@ -338,7 +340,8 @@ static void no_report(void *arg, uint64_t step, double lr, const struct ss_step_
     (void)facts;
 }
 
-/* Caps for the trial: half of the gradients in one bucket, the others small: sums of many sizes. */
+/* Bucket caps of the trial: half of the gradients in one bucket and small buckets for the rest,
+ * to measure all-reduces of many sizes. */
 static enum ss_status set_trial(struct ss_session *s, struct ss_train_options *trial)
 {
     struct ss_model_options images = ss_session_images(s);
@@ -356,7 +359,7 @@ static enum ss_status set_trial(struct ss_session *s, struct ss_train_options *t
     trial->first_bucket_mb = mb / 2;
     trial->defer_weight_grads = -1;
     trial->no_overlap = 1;
-    trial->accumulate = 1; /* sums come with the last micro-step */
+    trial->accumulate = 1; /* all-reduces belong to the last micro-batch */
     trial->init = NULL;
     return SS_OK;
 }
@@ -369,7 +372,7 @@ enum ss_status ss_session_choose_buckets(struct ss_session *s, int training)
     if (!training)
         return SS_OK;
     if (ss_comm_size(s->comm) == 1) {
-        printf("Buckets: one rank sums nothing; nothing to choose\n");
+        printf("Buckets: a single rank has no all-reduce; nothing to choose\n");
         return SS_OK;
     }
     enum ss_status status = set_trial(s, &trial);

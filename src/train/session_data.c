@@ -1,4 +1,4 @@
-/* session_data.c: the data sets of a session (contract in session.h). */
+/* session_data.c: data sets of a session (interface in session.h). */
 #include "core/clock.h"
 #include "core/folder.h"
 #include "core/log.h"
@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ranks that wait for a pack hear from its builder several times within the deadline. */
+/* A builder reports to the ranks that wait for its pack several times within their timeout. */
 enum { PORTIONS_PER_TIMEOUT = 8, MAX_PORTION_S = 5 };
 
-/* Samples as the model of a file wants them. */
+/* Set the number of channels and the usual size that a model file requires. */
 static enum ss_status choose_images(const struct ss_train_options *o,
                                     struct ss_dataset_options *how)
 {
@@ -23,24 +23,25 @@ static enum ss_status choose_images(const struct ss_train_options *o,
     if (*channels && *channels != 1 && *channels != 3)
         return ss_fail(SS_ERR_MISMATCH,
                        "%s: its images have %d channels, which no data set here has: CIFAR-100 and "
-                       "JPEG files have 3, and JPEG files can be read in grey, as 1",
+                       "JPEG files have 3, and JPEG files can be read in gray, as 1",
                        o->model, *channels);
     return SS_OK;
 }
 
-enum { PATH_ROOM = 4096 };
+enum { PATH_CAPACITY = 4096 };
 
-/* What lies beside the weights says what they were trained with; *found: whether anything does. */
-static enum ss_status describe_data(struct ss_session *s, char path[PATH_ROOM], int *found)
+/* Read the data.json beside the weights of --init, which describes their training data. *found is
+ * 0 if there is none. */
+static enum ss_status describe_data(struct ss_session *s, char path[PATH_CAPACITY], int *found)
 {
-    *found = ss_folder_beside(path, PATH_ROOM, s->options->init, SS_CHECKPOINT_DATA);
+    *found = ss_folder_beside(path, PATH_CAPACITY, s->options->init, SS_CHECKPOINT_DATA);
     return *found ? ss_data_file_read(path, &s->data) : SS_OK;
 }
 
-/* Without it, as ImageNet's. */
+/* Preprocess as data.json specifies, or as for ImageNet if it is missing. */
 static enum ss_status describe_images(struct ss_session *s)
 {
-    char path[PATH_ROOM];
+    char path[PATH_CAPACITY];
     int found;
     SS_TRY(describe_data(s, path, &found));
     if (found)
@@ -48,15 +49,15 @@ static enum ss_status describe_images(struct ss_session *s)
     if (!ss_model_is_file(s->options->model))
         return ss_fail(SS_ERR_INVALID,
                        "--init %s: no " SS_CHECKPOINT_DATA
-                       " beside it tells the number of classes; "
+                       " beside it gives the number of classes; "
                        "give a checkpoint, or a model file (starstep plan --export writes one)",
                        s->options->init);
     if (ss_comm_rank(s->comm) == 0)
-        ss_note("no %s: images are prepared as ImageNet's", path);
+        ss_note("no %s: images are preprocessed as for ImageNet", path);
     return SS_OK;
 }
 
-/* What images are resized to for samples of `size`, as in training; 0 if nothing tells it. */
+/* Resize target for samples of `size`, scaled as in training; 0 if not known. */
 static struct ss_size least_as_trained(const struct ss_session *s, struct ss_size size)
 {
     const struct ss_data_file *f = &s->data;
@@ -66,7 +67,7 @@ static struct ss_size least_as_trained(const struct ss_session *s, struct ss_siz
                             size.width * f->least.width / f->size.width};
 }
 
-/* Their own size, unless another one is asked for. */
+/* Preprocessing as in training; --image-size overrides the size. */
 static struct ss_dataset_options how_to_prepare(const struct ss_session *s)
 {
     const struct ss_train_options *o = s->options;
@@ -79,7 +80,8 @@ static struct ss_dataset_options how_to_prepare(const struct ss_session *s)
     return how;
 }
 
-/* By --mean and --std, else as the weights were trained, else as is usual with the data set. */
+/* Set mean and std: from --mean and --std, else as in the training of the weights, else the usual
+ * values of the data set. */
 static enum ss_status normalise_as(const struct ss_session *s, struct ss_dataset *d)
 {
     const struct ss_train_options *o = s->options;
@@ -105,10 +107,10 @@ static enum ss_status open_images(struct ss_session *s)
     return normalise_as(s, s->test);
 }
 
-/* What is evaluated has the labels, and images the resize, that the weights were trained with. */
+/* Make an evaluation use the labels and the resize of the weights' training. */
 static enum ss_status match_training(struct ss_session *s)
 {
-    char path[PATH_ROOM];
+    char path[PATH_CAPACITY];
     int found, changed, own = s->test->classes;
     SS_TRY(describe_data(s, path, &found));
     if (!found)
@@ -118,27 +120,27 @@ static enum ss_status match_training(struct ss_session *s)
     if (s->data.names && ss_dataset_class(s->test, 0)) {
         SS_TRY(ss_dataset_label_by(s->test, s->data.classes, s->data.names, &changed));
         if (changed && ss_comm_rank(s->comm) == 0)
-            ss_note("%s: %d of the %d classes of %s, labelled by their names", s->test->path, own,
+            ss_note("%s: %d of the %d classes of %s, labeled by their names", s->test->path, own,
                     s->data.classes, path);
         return SS_OK;
     }
     if (own != s->data.classes)
         return ss_fail(SS_ERR_MISMATCH,
-                       "%s has %d classes, and the weights were trained with the %d of %s",
+                       "%s has %d classes, but the weights were trained with the %d of %s",
                        s->test->path, own, s->data.classes, path);
     return SS_OK;
 }
 
-/* A notebook leaves .ipynb_checkpoints, with images, among the classes. */
+/* Warn about hidden folders: Jupyter creates .ipynb_checkpoints, with images, among the
+ * classes. */
 static void warn_of_hidden(const struct ss_session *s)
 {
     for (int k = 0; k < s->train->classes && ss_comm_rank(s->comm) == 0; k++) {
         const char *name = ss_dataset_class(s->train, k);
         if (name && name[0] == '.')
-            ss_warn(
-                "%s/%s: this hidden folder is class %d, as it is to torchvision; remove it unless "
-                "that is meant",
-                s->train->path, name, k);
+            ss_warn("%s/%s: this hidden folder is class %d, as in torchvision; remove it unless "
+                    "this is intended",
+                    s->train->path, name, k);
     }
 }
 
@@ -175,7 +177,7 @@ enum ss_status ss_session_open_sets(struct ss_session *s, int training)
     return SS_OK;
 }
 
-/* What was opened and chosen, after it was agreed that every rank has. */
+/* Check that all ranks have the same data and device kind, after all have opened their data. */
 static enum ss_status check_choices(struct ss_session *s)
 {
     static const char advice[] = "copy the same data set to all nodes";
@@ -186,7 +188,7 @@ static enum ss_status check_choices(struct ss_session *s)
     const struct ss_comm_fact facts[] = {
         {.name = "content of the training set", .value = train, .advice = advice},
         {.name = "content of the test set", .value = test, .advice = advice},
-        {.name = "device that computes", .value = s->device.gpu ? "GPU" : "CPU"},
+        {.name = "compute device", .value = s->device.gpu ? "GPU" : "CPU"},
     };
     return ss_comm_check_facts(s->comm, "comparison of data sets", facts,
                                sizeof facts / sizeof *facts);
@@ -198,7 +200,7 @@ struct packing {
     struct ss_dataset *d;
     char path[4096], why[128];
     int have;
-    struct ss_pack_builder *builder; /* NULL: this rank builds nothing */
+    struct ss_pack_builder *builder; /* NULL: this rank does not build */
     double begin;
 };
 
@@ -223,7 +225,7 @@ static enum ss_status begin_pack(struct packing *p)
     return SS_OK;
 }
 
-/* Go on for a while; the builder is gone afterwards when it has ended, well or not. */
+/* Build for a limited time. p->builder is NULL when building has ended, successfully or not. */
 static enum ss_status build_portion(struct packing *p)
 {
     double seconds = p->s->options->timeout / PORTIONS_PER_TIMEOUT;
@@ -242,7 +244,8 @@ static enum ss_status build_portion(struct packing *p)
     return status;
 }
 
-/* Where it is missing and this rank is a builder, build it while others wait; then look again. */
+/* Build a missing pack if this rank is a builder, while the others wait; then try to open it
+ * again. */
 static enum ss_status build_missing(struct packing *p, int builder)
 {
     int going = builder && !p->have, any;
@@ -262,7 +265,8 @@ static enum ss_status build_missing(struct packing *p, int builder)
     return ss_session_agree(p->s, status, "opening a packed cache");
 }
 
-/* Rank 0 first, for all that see its files; then one rank of each node that does not. */
+/* Open a pack; if it is missing, rank 0 builds it, then one rank of each node that does not see
+ * rank 0's file. */
 static enum ss_status use_pack(struct ss_session *s, struct ss_dataset *d, enum ss_split split)
 {
     struct packing p = {.s = s, .d = d};
@@ -300,7 +304,7 @@ enum ss_status ss_session_open_data(struct ss_session *s, int training)
     return use_pack(s, s->test, SS_SPLIT_TEST);
 }
 
-/* Which samples of d were skipped on any rank, one byte each; to rank 0. */
+/* Count on rank 0 the samples of d that were skipped on any rank; gathers one byte per sample. */
 static enum ss_status count_in(struct ss_session *s, const struct ss_dataset *d, size_t *skipped)
 {
     size_t ranks = (size_t)ss_comm_size(s->comm);

@@ -1,5 +1,5 @@
-/* session_emulation.c: --task-times, a training on an emulated GPU that computes nothing (contract in
- * session.h). */
+/* session_emulation.c: --task-times, training on an emulated GPU that computes no values
+ * (interface in session.h). */
 #include "core/folder.h"
 #include "core/log.h"
 #include "runtime/timed_emulation.h"
@@ -17,7 +17,7 @@ enum ss_status ss_session_emulate(struct ss_session *s)
         return SS_OK;
     if (!s->device.gpu)
         return ss_fail(SS_ERR_INVALID,
-                       "--task-times %s: tasks of an emulated GPU are meant; give "
+                       "--task-times %s needs an emulated GPU; give "
                        "--device cuda",
                        o->task_times);
     return ss_cuda_kernels.emulate_time();
@@ -35,7 +35,8 @@ static int by_task(const void *a, const void *b)
                               : (x->ns > y->ns) - (x->ns < y->ns);
 }
 
-/* seconds of each task of the trace: the median over its steps; 0: it never ran on the GPU. */
+/* Set the seconds of each task of the trace to the median over its steps; 0 if it did not run on
+ * the GPU. */
 static enum ss_status take_medians(const struct ss_trace_rank *r, double *seconds)
 {
     const size_t n = r->gpu.count;
@@ -54,7 +55,7 @@ static enum ss_status take_medians(const struct ss_trace_rank *r, double *second
     return SS_OK;
 }
 
-/* The trace's task that is t; r->task.count: none. */
+/* Find the trace's task that corresponds to t. Returns r->task.count if there is none. */
 static size_t find_task(const struct ss_trace_rank *r, const struct ss_plan_task *t)
 {
     size_t k = 0;
@@ -64,7 +65,8 @@ static size_t find_task(const struct ss_trace_rank *r, const struct ss_plan_task
     return k;
 }
 
-/* Sums take what the emulated link gives. traced: of the trace's tasks. */
+/* Map the times of the trace's tasks, `traced`, to the plan's tasks. Collectives are excluded:
+ * their times result from the emulated link. */
 static enum ss_status match_tasks(const struct ss_session *s, const struct ss_trace_rank *r,
                                   const double *traced, double *seconds)
 {
@@ -75,7 +77,7 @@ static enum ss_status match_tasks(const struct ss_session *s, const struct ss_tr
         const size_t k = find_task(r, t);
         if (k == r->task.count)
             return ss_fail(SS_ERR_MISMATCH,
-                           "--task-times %s: that trace has no task %s; record one of the same "
+                           "--task-times %s: the trace has no task %s; record one of the same "
                            "model with the same options",
                            s->options->task_times, t->name);
         seconds[i] = traced[k];
@@ -88,7 +90,7 @@ static enum ss_status times_of_trace(const struct ss_session *s, const struct ss
 {
     const size_t tasks = (size_t)s->plan->train.count;
     if (!r->gpu.count)
-        return ss_fail(SS_ERR_INVALID, "--task-times %s: that trace is not one of a GPU",
+        return ss_fail(SS_ERR_INVALID, "--task-times %s: the trace was not recorded on a GPU",
                        s->options->task_times);
     double *traced = calloc(r->task.count, sizeof *traced);
     *out = calloc(tasks, sizeof **out);
@@ -101,7 +103,8 @@ static enum ss_status times_of_trace(const struct ss_session *s, const struct ss
     return status;
 }
 
-/* A nanosecond for the first, as sums move nothing once time is spent. */
+/* --task-times none: all tasks take no time, except 1 ns for the input conversion, the first
+ * task: emulated collectives transfer no data once time was spent (kernels/list.h). */
 static enum ss_status take_none(const struct ss_plan *plan, double **out)
 {
     const size_t tasks = (size_t)plan->train.count;
@@ -114,7 +117,8 @@ static enum ss_status take_none(const struct ss_plan *plan, double **out)
     return SS_OK;
 }
 
-/* What is no folder is meant to be a GPU. The caller frees *out, also after an error. */
+/* Get the task times: from a trace folder, or from the roofline of the named GPU. The caller
+ * frees *out, also after an error. */
 static enum ss_status take_times(const struct ss_session *s, double **out)
 {
     const char *from = s->options->task_times;

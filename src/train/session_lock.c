@@ -1,4 +1,4 @@
-/* session_lock.c: what a run writes is its own (contract in session.h). */
+/* session_lock.c: exclusive ownership of a run's outputs (interface in session.h). */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -17,7 +17,7 @@
 
 enum { WHAT = 160 };
 
-/* Of rank 0, which alone writes what is claimed. */
+/* Exists on rank 0, which alone writes the locked outputs. */
 struct ss_session_locks {
     struct ss_output_locks locks;
     char what[SS_LOCK_MOST][WHAT];
@@ -28,7 +28,8 @@ static int is_auto(const struct ss_train_options *o)
     return o->resume && !strcmp(o->resume, "auto");
 }
 
-/* Only a regular file can be another run's: no terminal, pipe or /dev/null. */
+/* 1 if the path is a regular file or does not exist: terminals, pipes and /dev/null are not
+ * locked. */
 static int is_file(const char *path, int *empty)
 {
     struct stat st;
@@ -45,7 +46,7 @@ static enum ss_status add_lock(struct ss_session_locks *c, const char *path, con
     return ss_output_locks_add(&c->locks, path, what);
 }
 
-/* The folder was made when outputs were tried; its lock is a file that listings leave out. */
+/* Add the lock of a folder, a hidden file in it. The folder was created by ss_outputs_try. */
 static enum ss_status add_folder(struct ss_session_locks *c, const char *option, const char *folder)
 {
     char path[PATH_MAX];
@@ -63,14 +64,14 @@ static enum ss_status add_locks(struct ss_session_locks *c, const struct ss_trai
     SS_TRY(add_folder(c, "trace", o->trace));
     if (!o->log_json || !is_file(o->log_json, &empty))
         return SS_OK;
-    /* One lock by whatever link it is named. */
+    /* Resolve links, so that all names of a file have the same lock. */
     const char *log = realpath(o->log_json, real) ? real : o->log_json;
     if (snprintf(path, sizeof path, "%s.lock", log) >= (int)sizeof path)
         return ss_fail(SS_ERR_INVALID, "--log-json %.80s...: the name is too long", log);
     return add_lock(c, path, "log-json", o->log_json);
 }
 
-/* Does --resume go on with a checkpoint of this folder? */
+/* 1 if --resume continues from a checkpoint of --checkpoint-dir. */
 static int goes_on(const struct ss_train_options *o)
 {
     char own[PATH_MAX], from[PATH_MAX];
@@ -79,13 +80,14 @@ static int goes_on(const struct ss_train_options *o)
     if (!realpath(o->checkpoint_dir, own))
         return 0;
     if (!realpath(o->resume, from) || !strcmp(own, from))
-        return !o->overwrite; /* it names no checkpoint, which ss_resume() says better */
+        return !o->overwrite; /* not a checkpoint: ss_resume() reports it */
     char *slash = strrchr(from, '/');
     *slash = '\0';
     return !strcmp(own, from);
 }
 
-/* A job that goes on by itself must not fail over the trace of its former part. */
+/* Refuse to overwrite another run's trace, but only warn if --resume is given: a requeued job
+ * must not fail because of its own earlier trace. */
 static enum ss_status check_trace(const struct ss_train_options *o)
 {
     char first[32];
@@ -97,7 +99,7 @@ static enum ss_status check_trace(const struct ss_train_options *o)
                        "--trace %s: has another run's trace; name another folder, or give "
                        "--overwrite",
                        o->trace);
-    ss_warn("--trace %s: the trace that is there is replaced", o->trace);
+    ss_warn("--trace %s: the existing trace is replaced", o->trace);
     return SS_OK;
 }
 
@@ -106,13 +108,14 @@ enum ss_status ss_session_check_left(const struct ss_train_options *o)
     char name[SS_CHECKPOINT_NAME];
     int empty, resumes = o->checkpoint_dir && goes_on(o);
     if (o->overwrite && (is_auto(o) || resumes))
-        return ss_fail(SS_ERR_INVALID, "--overwrite removes what --resume goes on from; give one "
-                                       "of them");
+        return ss_fail(SS_ERR_INVALID,
+                       "--overwrite removes the checkpoint that --resume needs; give one "
+                       "of them");
     if (o->overwrite)
         return SS_OK;
     if (o->checkpoint_dir && !resumes && ss_checkpoint_any(o->checkpoint_dir, name))
         return ss_fail(SS_ERR_INVALID,
-                       "--checkpoint-dir %s: has another run's checkpoints (%s); go on with it by "
+                       "--checkpoint-dir %s: has another run's checkpoints (%s); continue it with "
                        "--resume auto, name another folder, or give --overwrite",
                        o->checkpoint_dir, name);
     if (o->log_json && !o->resume && is_file(o->log_json, &empty) && !empty)
@@ -123,7 +126,8 @@ enum ss_status ss_session_check_left(const struct ss_train_options *o)
     return check_trace(o);
 }
 
-/* One look at the locks, or a tenth of a second; the other ranks follow. */
+/* Try once to acquire the locks, after a delay of 0.1 s except at the first attempt. The other
+ * ranks wait for rank 0. */
 static enum ss_status poll_locks(struct ss_session_locks *c, int first, int *waiting)
 {
     const struct timespec pause = {.tv_nsec = 100000000};
@@ -148,15 +152,15 @@ enum ss_status ss_session_lock_outputs(struct ss_session *s)
     for (int tries = 0; waiting || !tries; tries++) {
         if (first && status == SS_OK)
             status = poll_locks(s->claim, !tries, &waiting);
-        SS_TRY(ss_session_agree(s, status, "taking of the outputs"));
-        SS_TRY(ss_comm_any(s->comm, waiting, &waiting, "taking of the outputs"));
+        SS_TRY(ss_session_agree(s, status, "locking the outputs"));
+        SS_TRY(ss_comm_any(s->comm, waiting, &waiting, "locking the outputs"));
     }
     if (first) {
         status = ss_output_locks_start_heartbeat(&s->claim->locks);
         if (status == SS_OK)
             status = ss_session_check_left(s->options);
     }
-    return ss_session_agree(s, status, "look at the outputs");
+    return ss_session_agree(s, status, "checking the outputs");
 }
 
 enum ss_status ss_session_check_locks(const struct ss_session *s)

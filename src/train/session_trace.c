@@ -1,4 +1,4 @@
-/* session_trace.c: the trace of a session (contract in session.h). */
+/* session_trace.c: trace, NVTX ranges and calibration of a session (interface in session.h). */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -15,7 +15,7 @@
 
 #include <stdlib.h>
 
-/* To the end without --trace-steps. */
+/* Parse --trace-steps; without it all steps are traced. */
 static enum ss_status parse_steps(const char *text, uint64_t *first, uint64_t *last)
 {
     int64_t from = 1, to = 0;
@@ -40,7 +40,7 @@ enum ss_status ss_session_check_trace(const struct ss_train_options *o)
 static void observe(void *arg, struct ss_comm_tag tag, uint64_t begin_ns, uint64_t end_ns)
 {
     const struct ss_session *s = arg;
-    const int gather = tag.bucket >= SS_COMM_GATHERED; /* their lines come behind those of sums */
+    const int gather = tag.bucket >= SS_COMM_GATHERED; /* their rows follow those of all-reduces */
     ss_trace_collective(s->trace, tag.step,
                         gather ? tag.bucket - SS_COMM_GATHERED + s->plan->nbuckets : tag.bucket,
                         begin_ns, end_ns);
@@ -73,7 +73,7 @@ enum ss_status ss_session_time_gpu(struct ss_session *s, uint64_t first, uint64_
     return SS_OK;
 }
 
-/* NULL: a GPU without figures has no predictions. */
+/* Name of the machine for predictions; NULL: a GPU without known peak rates has none. */
 static const char *predicted_for(const struct ss_session *s)
 {
     const struct ss_runtime *rt = &s->runtime;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Below a folder, in this order. */
+/* Paths probed below a folder, in this order. */
 static const char *const places[] = {SS_CHECKPOINT_MODEL, "latest/" SS_CHECKPOINT_MODEL,
                                      "checkpoints/latest/" SS_CHECKPOINT_MODEL};
 enum { PLACES = sizeof places / sizeof *places };
@@ -25,7 +25,8 @@ static enum ss_status probe_folder(const char *folder, struct ss_start_weights *
                    folder);
 }
 
-/* A default text is the row's own. */
+/* 1 if --model or --width is given. The default text is the same pointer as in the option's
+ * row. */
 static int is_given(const struct ss_train_options *o)
 {
     return o->model != ss_train_defaults().model || o->width;

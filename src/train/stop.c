@@ -4,12 +4,13 @@
 
 enum { SIGNALS = 64, SECOND_SIGNAL_NS = 1000000000 };
 
-static _Atomic int asked;                      /* a handler may outlive a run */
-static _Atomic uint64_t signalled_ns[SIGNALS]; /* by number: when the first one came */
+static _Atomic int asked;                      /* static: the handlers may outlive a run */
+static _Atomic uint64_t signalled_ns[SIGNALS]; /* by signal number: time of the first */
 
 static void on_signal(int number)
 {
-    /* Of two threads that take one each, the one that reads the clock first may come second. */
+    /* Two threads may handle one signal each: the exchange may then fail with an earlier
+     * `now`. */
     uint64_t now = ss_now_ns(), never = 0;
     if (atomic_compare_exchange_strong(&signalled_ns[number % SIGNALS], &never, now)) {
         atomic_store(&asked, 1);
@@ -21,7 +22,7 @@ static void on_signal(int number)
 
 const int ss_stop_signals[SS_STOP_SIGNALS] = {SIGTERM, SIGUSR1, SIGINT, SIGHUP};
 
-/* A batch system's notice is taken whatever a script has said. */
+/* SIGTERM and SIGUSR1 are sent by batch systems: caught even if a script has ignored them. */
 static int is_wanted(int number)
 {
     return number == SIGTERM || number == SIGUSR1 || !ss_signal_is_ignored(number);

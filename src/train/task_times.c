@@ -53,7 +53,7 @@ enum ss_status ss_times_machine(const char *from, const struct ss_plan *plan, in
         return ss_machine_find(from, out);
     *out = host;
     *host = (struct ss_machine){.name = from};
-    /* A GPU's plan is refused by the prediction. */
+    /* The prediction rejects a GPU's plan, so nothing is measured for it. */
     return plan->options.device ? SS_OK
                                 : ss_on_compute(measure, &(struct measuring){threads, host});
 }

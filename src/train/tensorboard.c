@@ -1,5 +1,5 @@
-/* tensorboard.c: the encoding of event files, and writing them record by record (format and
- * contract in tensorboard.h). */
+/* tensorboard.c: encode event files and write them record by record (format and interface in
+ * tensorboard.h). */
 #include "train/tensorboard.h"
 #include "core/crc32c.h"
 #include "core/folder.h"
@@ -15,26 +15,26 @@
 #include <unistd.h>
 
 enum {
-    PATH_ROOM = 4096,
+    PATH_CAPACITY = 4096,
     NAME_TRIES = 1000,
-    MESSAGE_ROOM = SS_TENSORBOARD_TAG + 64, /* all keys, lengths and numbers take less than 64 */
+    MESSAGE_CAPACITY = SS_TENSORBOARD_TAG + 64, /* all keys, lengths and numbers need less than 64 */
     HEAD = 12,                              /* length and its CRC */
     FOOT = 4,                               /* CRC of the message */
 };
 
 struct ss_tensorboard {
     int fd;
-    off_t size; /* of the whole records in it */
+    off_t size; /* of the complete records */
     enum ss_status status;
-    char path[PATH_ROOM];
+    char path[PATH_CAPACITY];
 };
 
 struct message {
     size_t size;
-    unsigned char bytes[MESSAGE_ROOM];
+    unsigned char bytes[MESSAGE_CAPACITY];
 };
 
-/* How a field is encoded: the lowest three bits of its key. */
+/* Wire type of a field: the lowest three bits of its key. */
 enum wire { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_LENGTH = 2, WIRE_FIXED32 = 5 };
 
 static void put_fixed(unsigned char *at, uint64_t x, int bytes)
@@ -79,7 +79,7 @@ static void put_float(struct message *m, unsigned field, float x)
     m->size += 4;
 }
 
-/* A string, or a message inside another. */
+/* Append a string or a nested message. */
 static void put_bytes(struct message *m, unsigned field, const void *bytes, size_t size)
 {
     put_key(m, field, WIRE_LENGTH);
@@ -93,8 +93,8 @@ enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2, EVENT_FILE_VERSION = 3, EVENT_SUMMAR
 enum { SUMMARY_VALUE = 1 };
 enum { VALUE_TAG = 1, VALUE_SIMPLE_VALUE = 2 };
 
-/* The format's CRC: turned and shifted, so that the CRC of data that holds a CRC is no special
- * value. */
+/* Masked CRC of the format: rotated plus a constant, because the CRC of data that contains a CRC
+ * would be degenerate. */
 static uint32_t masked_crc(const void *bytes, size_t size)
 {
     uint32_t crc = ss_crc32c(0, bytes, size);
@@ -115,21 +115,21 @@ static int write_all(int fd, const unsigned char *bytes, size_t size)
     return 0;
 }
 
-/* A part of a record would make readers wait for its rest: it is cut off. */
+/* Report a failed write. A partial record is truncated: readers would wait for the rest of it. */
 static enum ss_status fail_write(struct ss_tensorboard *t)
 {
     int reason = errno;
-    const char *end = ftruncate(t->fd, t->size) == 0 ? "it ends after its last whole record"
-                                                     : "its last record is not whole";
+    const char *end = ftruncate(t->fd, t->size) == 0 ? "it ends after its last complete record"
+                                                     : "its last record is incomplete";
     t->status =
-        ss_fail(SS_ERR_IO, "%s: cannot write: %s; %s: make room there or name another folder",
+        ss_fail(SS_ERR_IO, "%s: cannot write: %s; %s: free space there or name another folder",
                 t->path, strerror(reason), end);
     return t->status;
 }
 
 static enum ss_status write_record(struct ss_tensorboard *t, const struct message *m)
 {
-    unsigned char record[HEAD + MESSAGE_ROOM + FOOT];
+    unsigned char record[HEAD + MESSAGE_CAPACITY + FOOT];
     size_t size = HEAD + m->size + FOOT;
     put_fixed(record, m->size, 8);
     put_fixed(record + 8, masked_crc(record, 8), 4);
@@ -150,8 +150,8 @@ static enum ss_status write_version(struct ss_tensorboard *t, time_t now)
     return write_record(t, &event);
 }
 
-/* A run that is started again in the same second, in a container perhaps where it has the same
- * process number, must not append to the older run's file. */
+/* Create a new file. A run restarted within the same second, possibly with the same process ID in
+ * a container, must not append to the older run's file. */
 static enum ss_status create_file(struct ss_tensorboard *t, const char *dir, time_t now)
 {
     char host[256] = "", name[512];
@@ -215,10 +215,10 @@ enum ss_status ss_tensorboard_close(struct ss_tensorboard *t)
 {
     if (!t)
         return SS_OK;
-    /* Some network file systems write when a file is closed. */
+    /* Some network file systems report write errors at close. */
     if (close(t->fd) != 0 && t->status == SS_OK)
         t->status = ss_fail(SS_ERR_IO,
-                            "%s: cannot write: %s; records at its end may be missing: make room "
+                            "%s: cannot write: %s; records at its end may be missing: free space "
                             "there or name another folder",
                             t->path, strerror(errno));
     enum ss_status status = t->status;

@@ -22,10 +22,11 @@ static int stops_on_nan(const struct ss_loop *l)
     return l->options->on_nan == SS_NAN_STOP;
 }
 
-/* All ranks report the same losses in the same order, so they end after the same step. */
+/* Count consecutive losses that are not finite. All ranks report the same losses in the same
+ * order, so they stop after the same step. */
 static void count_bad(struct ss_loop *l, uint64_t step, double loss)
 {
-    if (isfinite(loss) || l->options->task_times) { /* which compute none */
+    if (isfinite(loss) || l->options->task_times) { /* computes no losses */
         l->bad_steps = 0;
         return;
     }
@@ -42,7 +43,7 @@ static void count_bad(struct ss_loop *l, uint64_t step, double loss)
     }
 }
 
-/* A step's facts, summed over all ranks; on a service worker, in step order. */
+/* Report a step's metrics, summed over all ranks. Runs on a service worker, in step order. */
 static void report_step(void *arg, uint64_t step, double lr, const struct ss_step_facts *facts)
 {
     struct ss_loop *l = arg;
@@ -68,9 +69,9 @@ static void report_step(void *arg, uint64_t step, double lr, const struct ss_ste
     sem_post(&l->in_flight);
 }
 
-/* Wait until another step may be submitted. Returns 0 when the run must end instead. A step s is
- * submitted only after the report of step s - ahead, so all ranks see a stop request that came with
- * step t before they decide on step t + ahead + 1, and all end after step t + ahead. */
+/* Wait until another step may be submitted. Returns 0 if the run must stop instead. Step s is
+ * submitted only after the report of step s - ahead. So all ranks receive a stop request of step
+ * t before they decide on step t + ahead + 1, and all stop after step t + ahead. */
 static int may_submit(struct ss_loop *l)
 {
     while (sem_wait(&l->in_flight) && errno == EINTR)
@@ -83,12 +84,13 @@ static int may_submit(struct ss_loop *l)
     return !end;
 }
 
-/* Is the state worth a checkpoint? Weights that are not finite never become so again; of a loss
- * alone that is not yet known. finite: this rank's weights and running statistics. */
+/* Set l->sound if the state may be saved: weights and last losses are finite. Weights that are
+ * not finite do not recover and end the run with --on-nan stop; after a loss that is not finite
+ * the run may recover. finite: this rank's weights and running statistics are finite. */
 static enum ss_status judge(struct ss_loop *l, int finite)
 {
     int bad;
-    SS_TRY(ss_comm_any(l->session.comm, !finite, &bad, "look at the weights"));
+    SS_TRY(ss_comm_any(l->session.comm, !finite, &bad, "check for finite weights"));
     l->sound = !bad && !l->bad_steps;
     if (l->sound)
         l->told_unsound = 0;
@@ -97,8 +99,8 @@ static enum ss_status judge(struct ss_loop *l, int finite)
     return l->diverged ? SS_ERR_DIVERGED : SS_OK;
 }
 
-/* All ranks have the same weights, bit for bit, and have seen the same losses. Before every
- * checkpoint, so that what a rank with a defect has computed does not replace a good one. */
+/* Check that all ranks have bit-identical weights and the same losses. Called before every
+ * checkpoint, so that a faulty rank's results do not replace a good one. */
 static enum ss_status check_replicas(struct ss_loop *l)
 {
     static const char advice[] =
@@ -127,14 +129,14 @@ static enum ss_status write_checkpoint(struct ss_loop *l, enum ss_checkpoint_kin
     const struct ss_train_options *o = l->options;
     SS_TRY(ss_session_check_locks(&l->session));
     SS_TRY(ss_checkpoint_write(&l->session, &l->at, o->checkpoint_dir, kind, number, o->keep));
-    /* Not before there is one in their place. */
+    /* Only after the first own checkpoint is complete. */
     if (o->overwrite && !l->replaced)
         ss_checkpoint_remove_others(o->checkpoint_dir, kind, number);
     l->replaced = 1;
     return SS_OK;
 }
 
-/* Of epochs or steps so far. All steps that were submitted have ended. */
+/* Write a checkpoint. number: completed epochs or steps. All submitted steps must have ended. */
 static enum ss_status checkpoint(struct ss_loop *l, enum ss_checkpoint_kind kind, int64_t number)
 {
     enum ss_status status = SS_OK;
@@ -156,7 +158,8 @@ static enum ss_status checkpoint(struct ss_loop *l, enum ss_checkpoint_kind kind
     return ss_session_agree(&l->session, status, "checkpoint");
 }
 
-/* End what is under way, and count it. *begin: since when it took time; now from here. */
+/* Wait for the submitted steps and add their time to epoch_s. *begin: start of the interval, set
+ * to the current time. */
 static enum ss_status settle(struct ss_loop *l, double *begin)
 {
     SS_TRY(ss_exec_wait(l->session.exec));
@@ -179,7 +182,7 @@ static enum ss_status checkpoint_step(struct ss_loop *l, double *begin)
     return SS_OK;
 }
 
-/* How many batches of the epoch will have been done at its end. */
+/* Number of the epoch's steps to run, limited by --max-steps. */
 static int64_t epoch_end(const struct ss_loop *l, const struct ss_sampler *sampler)
 {
     int64_t end = (int64_t)sampler->steps, left = l->options->max_steps - l->at.step;
@@ -188,7 +191,7 @@ static int64_t epoch_end(const struct ss_loop *l, const struct ss_sampler *sampl
     return end;
 }
 
-/* Steps so far by epochs: what the learning rate goes by. */
+/* Position in steps, counted from completed epochs, for the learning-rate schedule. */
 static int64_t course(const struct ss_position *at, const struct ss_sampler *sampler)
 {
     return at->epoch * (int64_t)sampler->steps + at->batches;
@@ -207,7 +210,7 @@ static enum ss_status submit(struct ss_loop *l, const struct ss_sampler *sampler
     return SS_OK;
 }
 
-/* Over all ranks, in steps [begin, end) of an epoch. */
+/* Images of all ranks in steps [begin, end) of an epoch. */
 static double images_of(const struct ss_loop *l, const struct ss_sampler *sampler, int64_t begin,
                         int64_t end)
 {
@@ -215,7 +218,7 @@ static double images_of(const struct ss_loop *l, const struct ss_sampler *sample
            ss_comm_size(l->session.comm);
 }
 
-/* All steps of an epoch that are left; *e: what this rank knows of it afterwards. */
+/* Run the remaining steps of an epoch and store this rank's results in *e. */
 static enum ss_status train_epoch(struct ss_loop *l, struct ss_sampler *sampler, struct ss_epoch *e)
 {
     struct ss_session *s = &l->session;
@@ -264,8 +267,8 @@ static enum ss_status evaluate(struct ss_loop *l, struct ss_epoch *e)
     return SS_OK;
 }
 
-/* --best, of an epoch whose checkpoint will be written. One that --max-steps had cut counts anew when
- * it has come to its end, as its checkpoint is replaced. */
+/* Update the best epoch (--best) before the epoch's checkpoint is written. An epoch truncated by
+ * --max-steps is re-evaluated once completed, because its checkpoint is replaced. */
 static void compare_with_best(struct ss_loop *l, const struct ss_epoch *e)
 {
     struct ss_position *at = &l->at;
@@ -287,10 +290,10 @@ static enum ss_status notify(struct ss_loop *l, const struct ss_epoch *e)
     if (!l->callbacks->epoch)
         return SS_OK;
     return ss_comm_any(l->session.comm, l->callbacks->epoch(e, l->callbacks->arg) != 0, &l->enough,
-                       "whether to go on");
+                       "whether to continue");
 }
 
-/* Tell what the epoch came to. */
+/* Evaluate the epoch, then print and log its results. */
 static enum ss_status end_epoch(struct ss_loop *l, struct ss_epoch *e)
 {
     struct ss_session *s = &l->session;
@@ -309,7 +312,7 @@ static enum ss_status end_epoch(struct ss_loop *l, struct ss_epoch *e)
     return notify(l, e);
 }
 
-/* The epoch is over: the position is the begin of the next one. */
+/* Advance the position to the beginning of the next epoch. */
 static void next_epoch(struct ss_loop *l, const struct ss_epoch *e)
 {
     struct ss_position *at = &l->at;
@@ -324,8 +327,8 @@ static void next_epoch(struct ss_loop *l, const struct ss_epoch *e)
     at->train = (struct ss_metrics){0};
 }
 
-/* The last epoch, --max-steps, or the guides' early stop: the last `patience` epochs all reached
- * the target. */
+/* 1 after the last epoch, at --max-steps, when the callback requested a stop, or for the guides'
+ * early stop: the last `patience` epochs all reached the target. */
 static int is_done(const struct ss_loop *l)
 {
     const struct ss_train_options *o = l->options;
@@ -345,13 +348,12 @@ static enum ss_status train_epochs(struct ss_loop *l, struct ss_sampler *sampler
         SS_TRY(train_epoch(l, sampler, &e));
         SS_TRY(check_replicas(l));
         if (atomic_load(&l->stop_step)) {
-            /* Batch systems kill half a minute after their signal, and an evaluation may take
-             * longer. */
+            /* No evaluation: batch systems kill the job about 30 s after their signal. */
             SS_TRY(checkpoint(l, SS_CHECKPOINT_STEP, l->at.step));
             return SS_ERR_INTERRUPTED;
         }
         SS_TRY(end_epoch(l, &e));
-        /* --max-steps may have ended it early; with more steps it goes on from there. */
+        /* If --max-steps ended the epoch early, a resumed run continues it. */
         if (l->at.batches >= (int64_t)sampler->steps)
             next_epoch(l, &e);
         SS_TRY(checkpoint(l, SS_CHECKPOINT_EPOCH, e.epoch));
@@ -359,7 +361,7 @@ static enum ss_status train_epochs(struct ss_loop *l, struct ss_sampler *sampler
     return l->hash[0] ? SS_OK : check_replicas(l);
 }
 
-/* Ended by a signal: no summary, since the run is not over. */
+/* Report a run stopped by a signal, without a summary, since the run is not complete. */
 static enum ss_status report_interruption(struct ss_loop *l)
 {
     int saved = l->resumed.checkpoints;
@@ -373,12 +375,12 @@ static enum ss_status report_interruption(struct ss_loop *l)
     return status;
 }
 
-/* No summary: its figures are worth nothing. */
+/* Report a diverged run, without a summary: its values are meaningless. */
 static enum ss_status report_divergence(struct ss_loop *l)
 {
     const struct ss_train_options *o = l->options;
     char since[64] = "", name[SS_CHECKPOINT_NAME];
-    /* With --overwrite the former run's may still be there. */
+    /* With --overwrite the other run's checkpoints may still exist. */
     const int has = o->checkpoint_dir && (!o->overwrite || l->replaced) &&
                     ss_checkpoint_any(o->checkpoint_dir, name);
     ss_journal_event(&l->journal, "diverged", "step", 'i', l->at.step, "epoch", 'i',
@@ -389,20 +391,21 @@ static enum ss_status report_divergence(struct ss_loop *l)
         return SS_ERR_DIVERGED;
     if (l->bad_steps)
         snprintf(since, sizeof since, " since step %lld", (long long)l->bad_since);
-    return ss_fail(SS_ERR_DIVERGED,
-                   "step %lld: the run has diverged: %s not finite%s; %s with a smaller --base-lr",
-                   (long long)l->at.step, l->bad_steps ? "the loss is" : "weights are", since,
-                   has ? "go on from the last checkpoint, which is finite, by --resume auto"
-                       : "begin again");
+    return ss_fail(
+        SS_ERR_DIVERGED,
+        "step %lld: the run has diverged: %s not finite%s; %s with a smaller --base-lr",
+        (long long)l->at.step, l->bad_steps ? "the loss is" : "weights are", since,
+        has ? "continue from the last checkpoint, which is finite, with --resume auto and"
+            : "start again");
 }
 
-/* From where the run is. */
+/* Build the schedule for the current position of the run. */
 static enum ss_status make_schedule(struct ss_loop *l, const struct ss_sampler *sampler)
 {
     const struct ss_session *s = &l->session;
     const int64_t was = l->at.length;
     if (l->at.epoch >= l->options->epochs)
-        return SS_OK; /* no step will be made */
+        return SS_OK; /* no step will run */
     const struct ss_train_course c = {.batch = s->step_batch * ss_comm_size(s->comm),
                                       .steps_per_epoch = (int64_t)sampler->steps,
                                       .at = course(&l->at, sampler),
@@ -413,7 +416,7 @@ static enum ss_status make_schedule(struct ss_loop *l, const struct ss_sampler *
         return SS_OK;
     if (l->schedule.cls->whole && was && was != l->at.length)
         ss_warn("--schedule %s was for a run of %lld steps and is now for %lld (--epochs, "
-                "--max-steps, the global batch); the run goes on with that",
+                "--max-steps, the global batch); the run continues with the new length",
                 l->schedule.cls->name, (long long)was, (long long)l->at.length);
     if (l->schedule.warmup >= l->schedule.length)
         ss_warn("the warmup of %lld steps does not end within the run of %lld",
@@ -421,7 +424,8 @@ static enum ss_status make_schedule(struct ss_loop *l, const struct ss_sampler *
     return SS_OK;
 }
 
-/* A crash, or going on from before it, may have left another one. */
+/* Restore the link `best`: a crash, or a resume from an earlier checkpoint, may have left another
+ * target. */
 static enum ss_status link_best(const struct ss_loop *l)
 {
     const struct ss_train_options *o = l->options;
@@ -438,7 +442,7 @@ static enum ss_status run(struct ss_loop *l)
     SS_TRY(ss_resume(s, &l->resumed));
     l->at = l->resumed.at;
     SS_TRY(ss_session_agree(s, ss_loop_open_logs(l), "opening the logs"));
-    /* Sizes are equal on all ranks, so this fails on all or none. */
+    /* Sizes are equal on all ranks, so this fails on all of them or on none. */
     SS_TRY(ss_sampler_open(&sampler, s->train->count, ss_comm_rank(s->comm), ss_comm_size(s->comm),
                            (size_t)s->step_batch, !l->options->no_shuffle,
                            ss_train_end(l->options), (uint64_t)l->options->seed));
@@ -457,14 +461,15 @@ static enum ss_status run(struct ss_loop *l)
     if (status == SS_ERR_INTERRUPTED)
         return report_interruption(l);
     if (!(l->at.validation.count > 0))
-        return SS_OK; /* --max-steps was reached before, in the first epoch */
+        return SS_OK; /* --max-steps was reached before the first evaluation */
     size_t skipped = 0;
     SS_TRY(ss_session_count_skipped(s, &skipped));
     ss_loop_print_summary(l, skipped);
     return SS_OK;
 }
 
-/* As many micro-steps as there are slots; of more than one step, so that input is loaded meanwhile. */
+/* Number of steps in flight: as many micro-batches as slots, but at least two steps if slots > 1,
+ * so that input is loaded during a step. */
 static int steps_ahead(const struct ss_train_options *o)
 {
     const int steps = (int)((o->slots + o->accumulate - 1) / o->accumulate);
@@ -488,11 +493,11 @@ enum ss_status ss_train_run(struct ss_train_options *options,
     enum ss_status status = ss_session_open(&l->session, options, 1, report);
     if (status == SS_OK)
         status = run(l);
-    /* A failure inside the step is this rank's alone: the others wait in a collective. */
+    /* A failure inside a step concerns this rank alone; the others wait in a collective. */
     if (l->session.runtime_started && !ss_run_ok(&l->session.runtime.run))
         ss_comm_abort(l->session.comm, status);
     if (status != SS_OK && l->session.exec)
-        (void)ss_exec_wait(l->session.exec); /* reports of steps write to the logs */
+        (void)ss_exec_wait(l->session.exec); /* step reports write to the logs */
     enum ss_status closed = ss_journal_close(&l->journal);
     enum ss_status scalars = ss_tensorboard_close(l->tensorboard);
     if (l->session.comm && status == SS_OK)

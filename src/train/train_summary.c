@@ -1,4 +1,4 @@
-/* train_summary.c: what a run says at its start and its end (contract in loop.h). */
+/* train_summary.c: output of a run at its start and its end (interface in loop.h). */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
-/* Pictures in folders are what the ImageNet guide trains on. */
+/* --epoch-line auto: the ImageNet guide's form for image folders, else the CIFAR guides' form. */
 static enum ss_epoch_form epoch_form(const struct ss_loop *l)
 {
     int form = l->options->epoch_line;
@@ -33,7 +33,7 @@ void ss_loop_print_stop(const struct ss_loop *l)
     ss_guide_print_stop(epoch_form(l), l->at.epoch);
 }
 
-/* What a run came to. */
+/* Results of a run. */
 struct outcome {
     double accuracy, seconds, images, images_per_s, peak_mb, fed_ms;
     struct ss_exec_fed fed;
@@ -98,7 +98,7 @@ void ss_loop_print_summary(struct ss_loop *l, size_t skipped)
                      (int64_t)o.fed.replayed, "weights_hash", 's', l->hash, NULL);
 }
 
-/* What computes on each rank. */
+/* Print the compute device of each rank. */
 static void print_device(const struct ss_session *s)
 {
     const struct ss_runtime *rt = &s->runtime;
@@ -116,7 +116,7 @@ static void print_start(const struct ss_loop *l, int64_t batch)
     const struct ss_placement *p = &s->runtime.placement;
     char micros[48] = "";
     if (l->options->accumulate > 1)
-        snprintf(micros, sizeof micros, " in %ld micro-steps", l->options->accumulate);
+        snprintf(micros, sizeof micros, " in %ld micro-batches", l->options->accumulate);
     const int ranks = ss_comm_size(s->comm), nodes = ss_comm_nodes(s->comm);
     printf("Training %s on %zu images with a global batch size of %lld%s: %d rank%s on %d node%s, ",
            l->options->model, s->train->count, (long long)batch, micros, ranks,
@@ -124,17 +124,16 @@ static void print_start(const struct ss_loop *l, int64_t batch)
     print_device(s);
     printf(" and %d load worker%s each\n", p->workers, p->workers == 1 ? "" : "s");
     if (s->device.dtype == SS_DTYPE_BF16 && !s->device.gpu)
-        printf("Activations and weights that compute: stored in bf16, %s\n", ss_cpu_bf16());
+        printf("Activations and compute weights: stored in bf16, %s\n", ss_cpu_bf16());
     const int64_t frozen = ss_plan_frozen(s->plan);
     if (frozen)
-        printf("Frozen: %lld parameters, which the model file says to leave as they are\n",
-               (long long)frozen);
+        printf("Frozen: %lld parameters, as the model file specifies\n", (long long)frozen);
     const size_t rest = s->train->count % (size_t)batch;
     if (rest > s->train->count / 20 && !l->options->no_drop_last)
-        printf("Left out of each epoch: %zu images (%.0f %%), %sthat do not fill a last batch; "
+        printf("Left out of each epoch: %zu images (%.0f %%)%s, which do not fill the last batch; "
                "--no-drop-last trains on them\n",
                rest, 100.0 * (double)rest / (double)s->train->count,
-               l->options->no_shuffle ? "" : "each time others, ");
+               l->options->no_shuffle ? "" : ", different ones each time");
 }
 
 void ss_loop_print_start(struct ss_loop *l)

@@ -1,4 +1,4 @@
-/* training_file.c: a training file as a whole (contract in training_file.h). */
+/* training_file.c: read and write training files (interface in training_file.h). */
 #include "train/training_file.h"
 #include "core/crc32c.h"
 #include "core/log.h"
@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CRC_TEXT = 9, NAME_ROOM = SS_NAME_BYTES + 32, READ_AT_ONCE = 1 << 16 };
+enum { CRC_TEXT = 9, NAME_CAPACITY = SS_NAME_BYTES + 32, READ_AT_ONCE = 1 << 16 };
 
 static const struct ss_param *graph_param(const struct ss_plan *plan, int i)
 {
     return ss_graph_param(plan->graph, plan->param[i].graph_param);
 }
 
-/* Of a whole file. Reads it back from memory if it was just written. */
+/* CRC of a whole file. A file that was just written is read from the page cache. */
 static enum ss_status file_crc(const char *path, char text[CRC_TEXT])
 {
     unsigned char *bytes = malloc(READ_AT_ONCE);
@@ -37,7 +37,7 @@ static enum ss_status file_crc(const char *path, char text[CRC_TEXT])
     return status;
 }
 
-/* Of what the file says: metadata in its order, then the tensors in theirs. */
+/* CRC of the content: metadata values in file order, then tensors in file order. */
 static uint32_t add_value(uint32_t crc, const char *value)
 {
     return ss_crc32c(crc, value, strlen(value) + 1);
@@ -53,22 +53,22 @@ static uint32_t metadata_crc(const struct ss_safetensors *st, const char *model_
     return crc;
 }
 
-/* Of a state of parameter i. */
+/* Describe the tensor of a state of parameter i. */
 static void describe_tensor(const struct ss_session *s, int i, int state, char *name,
                             struct ss_st_tensor *t)
 {
     const struct ss_param *p = graph_param(s->plan, i);
-    snprintf(name, NAME_ROOM, "%s.%s", ss_optim_state_name(&s->optim, state), p->name);
+    snprintf(name, NAME_CAPACITY, "%s.%s", ss_optim_state_name(&s->optim, state), p->name);
     *t = (struct ss_st_tensor){.name = name, .dtype = SS_ST_F32, .ndim = p->ndim};
     for (int d = 0; d < p->ndim; d++)
         t->shape[d] = p->shape[d];
     t->bytes = (size_t)s->plan->param[i].elements * sizeof(float);
 }
 
-/* All states, in memory of this file's. */
+/* Copies of all states. */
 struct states {
     struct ss_st_tensor *tensor;
-    char (*name)[NAME_ROOM];
+    char (*name)[NAME_CAPACITY];
     size_t n;
 };
 
@@ -102,7 +102,7 @@ static enum ss_status get_states(const struct ss_session *s, struct states *m)
         for (int k = 0; k < ss_plan_states(s->plan, i); k++)
             SS_TRY(get_state(s, i, k, m));
         if (i + 1 < s->plan->nparams && s->plan->param[i + 1].bucket != bucket && bucket >= 0)
-            ss_exec_drop_states(s->exec, bucket); /* not all of them twice in memory */
+            ss_exec_drop_states(s->exec, bucket); /* limits the memory for copies */
     }
     return SS_OK;
 }
@@ -151,7 +151,7 @@ enum ss_status ss_training_file_write(const struct ss_session *s, const struct s
     return status;
 }
 
-/* Damage is told from a checkpoint of something else. */
+/* Check the CRCs first, to distinguish damage from a checkpoint of another run. */
 static enum ss_status check_crcs(const struct ss_safetensors *st, const char *path,
                                  const char *model)
 {
@@ -169,19 +169,19 @@ static enum ss_status check_crcs(const struct ss_safetensors *st, const char *pa
     snprintf(text, sizeof text, "%08x", crc);
     if (strcmp(text, own))
         return ss_fail(SS_ERR_FORMAT,
-                       "%s: its content does not fit its field crc32c: the file is damaged; "
+                       "%s: its content does not match its field crc32c: the file is damaged; "
                        "continue from another checkpoint",
                        path);
     SS_TRY(file_crc(model, text));
     if (strcmp(text, of_model))
         return ss_fail(SS_ERR_FORMAT,
-                       "%s: its content does not fit field model_crc32c of %s: it is damaged, or "
-                       "was exchanged; continue from another checkpoint",
+                       "%s: its content does not match field model_crc32c of %s: it is damaged, or "
+                       "was replaced; continue from another checkpoint",
                        model, path);
     return SS_OK;
 }
 
-/* A state's tensor, under today's name or a former one; NULL: it is missing. */
+/* Find a state's tensor by its current or former name; NULL if missing. */
 static const struct ss_st_tensor *find_state(const struct ss_session *s,
                                              const struct ss_safetensors *st, int i, int state,
                                              const char *name)
@@ -190,7 +190,7 @@ static const struct ss_st_tensor *find_state(const struct ss_session *s,
     const struct ss_st_tensor *t = ss_safetensors_find(st, name);
     if (t || !former)
         return t;
-    char old[NAME_ROOM];
+    char old[NAME_CAPACITY];
     snprintf(old, sizeof old, "%s.%s", former, graph_param(s->plan, i)->name);
     return ss_safetensors_find(st, old);
 }
@@ -217,13 +217,13 @@ static enum ss_status check_tensors(const struct ss_session *s, const struct ss_
     for (int i = 0; i < s->plan->nparams; i++)
         for (int k = 0; k < ss_plan_states(s->plan, i); k++, known++) {
             struct ss_st_tensor want;
-            char name[NAME_ROOM];
+            char name[NAME_CAPACITY];
             describe_tensor(s, i, k, name, &want);
             SS_TRY(check_tensor(path, find_state(s, st, i, k, name), &want));
         }
     if (known != ss_safetensors_count(st))
         return ss_fail(SS_ERR_MISMATCH,
-                       "%s: has %zu tensors, and the optimizer's states of the model are %zu; the "
+                       "%s: has %zu tensors, but the model has %zu optimizer states; the "
                        "file is of another model",
                        path, ss_safetensors_count(st), known);
     return SS_OK;
@@ -233,9 +233,9 @@ static enum ss_status set_state(struct ss_session *s, const struct ss_safetensor
                                 int state)
 {
     struct ss_st_tensor want;
-    char name[NAME_ROOM];
+    char name[NAME_CAPACITY];
     describe_tensor(s, i, state, name, &want);
-    /* The file's may be unaligned. */
+    /* The data in the file may be unaligned. */
     float *plain = malloc(want.bytes);
     if (!plain)
         return ss_fail_memory(name, want.bytes);
@@ -245,7 +245,7 @@ static enum ss_status set_state(struct ss_session *s, const struct ss_safetensor
     return status;
 }
 
-/* Everything fits: from here on only memory can fail. */
+/* Restore everything after all checks: only allocations can fail. */
 static enum ss_status set_all(struct ss_session *s, const struct ss_safetensors *st,
                               const char *model)
 {
@@ -263,7 +263,7 @@ static enum ss_status read_opened(struct ss_session *s, const struct ss_safetens
     struct ss_training_notes own, notes;
     const struct ss_position nowhere = {0};
     SS_TRY(ss_training_notes_take(s, &nowhere, &own));
-    notes = own; /* for its keys */
+    notes = own; /* copies the keys */
     SS_TRY(ss_training_notes_read(st, path, &notes));
     SS_TRY(check_crcs(st, path, model));
     SS_TRY(ss_training_notes_understand(s, path, model, &own, &notes, p, origin));

@@ -1,9 +1,9 @@
 /* The training file of a checkpoint (checkpoint.h).
  *
- * Tensors "STATE.NAME" of the optimizer's states, fp32 in PyTorch's layout, by the parameter's
- * name: independent of buckets and memory layouts. Metadata: the notes, that is the run's position
- * (position.h) and the options that change results, and CRC-32Cs, of this file's content and of
- * the model file that belongs to it. */
+ * Tensors: the optimizer states as "STATE.NAME" with the parameter's name, fp32 in PyTorch's
+ * layout, independent of buckets and memory layouts. Metadata: the notes, which are the run's
+ * position (position.h) and the options that change results, and the CRC-32Cs of this file's
+ * content and of its model file. */
 #ifndef SS_TRAIN_TRAINING_FILE_H
 #define SS_TRAIN_TRAINING_FILE_H
 
@@ -11,40 +11,41 @@
 #include "train/safetensors.h"
 #include "train/session.h"
 
-/* Write it, atomically; num_batches_tracked and the loss scale are the session's. model: the file
- * that belongs to it, just written. */
+/* Write a training file atomically. num_batches_tracked and the loss scale are taken from the
+ * session. model: path of the checkpoint's model file, already written. */
 enum ss_status ss_training_file_write(const struct ss_session *s, const struct ss_position *p,
                                       const char *path, const char *model);
 
-/* How the run that wrote the file differs from this one, where that may be. */
+/* Properties of the run that wrote the file which may differ from this run. */
 struct ss_training_origin {
     int64_t ranks, global_batch;
 };
 
-/* Check both files, then set weights, optimizer and loss scale of this rank's executor, and *p.
- * Options that a run cannot change are compared; those that it may are told. Errors: SS_ERR_IO,
- * SS_ERR_FORMAT (damage), SS_ERR_MISMATCH (another run); the message names file and field, and the
- * executor is changed only when everything fits. A session without one only gets the checks. */
+/* Check both files, then restore weights, optimizer states and num_batches_tracked of this
+ * session, and set *p, which contains the loss scale. Options that must not change at a resume
+ * are compared; changes of others are reported. The executor is changed only if all checks
+ * succeed; a session without executor is only checked. Errors: SS_ERR_IO, SS_ERR_FORMAT (damage),
+ * SS_ERR_MISMATCH (another run); the message names file and field. */
 enum ss_status ss_training_file_read(struct ss_session *s, const char *path, const char *model,
                                      struct ss_position *p, struct ss_training_origin *origin);
 
-/* training_notes.c: the notes. */
+/* training_notes.c: notes. */
 enum { SS_TRAINING_NOTES = 32 + SS_TRAIN_MOST_ROWS, SS_TRAINING_TEXT = 64 };
 struct ss_training_notes {
     size_t n; /* pairs */
     const char *key[SS_TRAINING_NOTES];
-    const char *value[SS_TRAINING_NOTES];           /* of any length, UTF-8 */
-    char room[SS_TRAINING_NOTES][SS_TRAINING_TEXT]; /* for values that are written nowhere else */
+    const char *value[SS_TRAINING_NOTES];           /* any length, UTF-8 */
+    char capacity[SS_TRAINING_NOTES][SS_TRAINING_TEXT]; /* storage of formatted values */
 };
-/* Of this session at this position, whose options they point to; the keys are the
- * same for every session. SS_ERR_MEMORY. */
+/* Set the notes of this session at this position. Values may point to the session's options. The
+ * keys are the same for every session. Errors: SS_ERR_MEMORY. */
 enum ss_status ss_training_notes_take(const struct ss_session *s, const struct ss_position *p,
                                       struct ss_training_notes *notes);
-/* The values of those keys in a file, which they point to; an option that it lacks had its default.
- * Errors: SS_ERR_FORMAT, also for an option that is not known here. */
+/* Read the values of the notes' keys from a file; they point into it. A missing option gets its
+ * default. Errors: SS_ERR_FORMAT, also for an option that this version does not know. */
 enum ss_status ss_training_notes_read(const struct ss_safetensors *st, const char *path,
                                       struct ss_training_notes *notes);
-/* What a file's notes mean to this session; its own is in `own`. */
+/* Compare a file's notes with the session's own, `own`, and set *p and *origin from them. */
 enum ss_status ss_training_notes_understand(const struct ss_session *s, const char *path,
                                             const char *model, const struct ss_training_notes *own,
                                             const struct ss_training_notes *notes,

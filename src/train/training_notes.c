@@ -1,4 +1,4 @@
-/* training_notes.c: the notes of a training file (contract in training_file.h). */
+/* training_notes.c: notes of a training file (interface in training_file.h). */
 #include "core/folder.h"
 #include "core/log.h"
 #include "core/sha256.h"
@@ -21,8 +21,8 @@
 /* struct ss_position, field by field. */
 static const struct field {
     const char *key;
-    /* 'i': int64_t, 0 to SS_COUNT_MAX; 'f': double; 'p': double >= 0. What an earlier version did not
-     * note: 'I', 'P': 0 then; 'F': NaN then. */
+    /* 'i': int64_t, 0 to SS_COUNT_MAX; 'f': double; 'p': double >= 0. Uppercase: may be missing
+     * in files of earlier versions; default 0 for 'I' and 'P', NaN for 'F'. */
     char type;
     size_t offset;
 } fields[] = {
@@ -61,17 +61,17 @@ static int is_integer(const struct field *f)
     return f->type == 'i' || f->type == 'I';
 }
 
-/* Room for a value. */
+/* Add a key and return the storage for its value. */
 static char *add(struct ss_training_notes *m, const char *key)
 {
     m->key[m->n] = key;
-    m->value[m->n] = m->room[m->n];
-    return m->room[m->n++];
+    m->value[m->n] = m->capacity[m->n];
+    return m->capacity[m->n++];
 }
 
-/* As a checkpoint has it. */
+/* Format an option's value as in a checkpoint. */
 static const char *note_of(const struct ss_option *o, const void *values,
-                           char text[SS_OPTION_TEXT_ROOM])
+                           char text[SS_OPTION_TEXT_CAPACITY])
 {
     const char *shown = ss_option_text(o, values, text);
     if (o->type == SS_OPT_FLAG)
@@ -79,16 +79,16 @@ static const char *note_of(const struct ss_option *o, const void *values,
     return shown;
 }
 
-/* The rows that a checkpoint notes. */
+/* Find the next row, from `row` on, that is stored in checkpoints. */
 static const struct ss_option *next_noted(const struct ss_option *row)
 {
-    while (row->name && !(row->marks & (SS_TRAIN_FIXED | SS_TRAIN_TOLD)))
+    while (row->name && !(row->marks & (SS_TRAIN_FIXED | SS_TRAIN_WARN)))
         row++;
     return row->name ? row : NULL;
 }
 
-/* A model file goes by its layers: it may lie elsewhere when the run goes on, and a path may hold
- * another one by then. */
+/* Identify a model file by a hash of its layers: at a resume the file may have moved, and another
+ * file may have its path. */
 static enum ss_status put_layers(const struct ss_graph *g, char value[SS_TRAINING_TEXT])
 {
     unsigned char digest[SS_SHA256_BYTES];
@@ -107,11 +107,11 @@ static enum ss_status put_layers(const struct ss_graph *g, char value[SS_TRAININ
 static enum ss_status add_options(struct ss_training_notes *m, const struct ss_session *s)
 {
     for (const struct ss_option *row = ss_train_rows; (row = next_noted(row)); row++) {
-        char *room = add(m, row->name);
+        char *capacity = add(m, row->name);
         if (!strcmp(row->name, "--model") && ss_model_is_file(s->options->model))
-            SS_TRY(put_layers(s->graph, room));
+            SS_TRY(put_layers(s->graph, capacity));
         else
-            m->value[m->n - 1] = note_of(row, s->options, room);
+            m->value[m->n - 1] = note_of(row, s->options, capacity);
     }
     return SS_OK;
 }
@@ -146,8 +146,8 @@ static const char *value_of(const struct ss_training_notes *m, const char *key)
     return "";
 }
 
-/* An option or a field that is younger than the checkpoint had its default. */
-static const char *default_of(const char *key, char text[SS_OPTION_TEXT_ROOM])
+/* Default of an option or a field that is newer than the checkpoint; NULL: it has none. */
+static const char *default_of(const char *key, char text[SS_OPTION_TEXT_CAPACITY])
 {
     for (size_t i = 0; i < FIELDS; i++)
         if (!strcmp(fields[i].key, key))
@@ -159,11 +159,11 @@ static const char *default_of(const char *key, char text[SS_OPTION_TEXT_ROOM])
     return NULL;
 }
 
-/* One that is noted and that nobody here knows may matter. */
+/* Reject unknown options in a file: they may have changed the results. */
 static enum ss_status check_known(const struct ss_safetensors *st, const char *path)
 {
     const char *key, *value;
-    char text[SS_OPTION_TEXT_ROOM];
+    char text[SS_OPTION_TEXT_CAPACITY];
     for (size_t i = 0; ss_safetensors_metadata_at(st, i, &key, &value); i++)
         if (!strncmp(key, "--", 2) && !default_of(key, text))
             return ss_fail(SS_ERR_FORMAT, "%s: field %s is unknown: another version wrote it", path,
@@ -176,7 +176,7 @@ enum ss_status ss_training_notes_read(const struct ss_safetensors *st, const cha
 {
     const char *version = ss_safetensors_metadata(st, m->key[0]);
     if (!version)
-        return ss_fail(SS_ERR_FORMAT, "%s: field %s is missing: this is no training state", path,
+        return ss_fail(SS_ERR_FORMAT, "%s: field %s is missing: this is not a training state", path,
                        m->key[0]);
     if (strcmp(version, FILE_VERSION))
         return ss_fail(SS_ERR_FORMAT,
@@ -185,7 +185,7 @@ enum ss_status ss_training_notes_read(const struct ss_safetensors *st, const cha
     for (size_t i = 0; i < m->n; i++) {
         const char *value = ss_safetensors_metadata(st, m->key[i]);
         if (!value)
-            value = default_of(m->key[i], m->room[i]);
+            value = default_of(m->key[i], m->capacity[i]);
         if (!value)
             return ss_fail(SS_ERR_FORMAT, "%s: field %s is missing", path, m->key[i]);
         m->value[i] = value;
@@ -231,15 +231,15 @@ static enum ss_status read_position(const char *path, const struct ss_training_n
     return SS_OK;
 }
 
-/* Versions up to 0.2.0 cut values. */
+/* Compare values. Versions up to 0.2.0 truncated them. */
 static int same(const char *was, const char *is)
 {
     const size_t cut = SS_TRAINING_TEXT - 1;
     return !strcmp(was, is) || (strlen(was) == cut && !strncmp(was, is, cut));
 }
 
-/* Whether the layers beside a checkpoint's weights are this session's, however another version
- * wrote them. */
+/* 1 if the layers beside a checkpoint's weights equal this session's, even if another version
+ * wrote them in another way. */
 static int same_layers(const struct ss_session *s, const char *model)
 {
     char path[PATH_MAX], was[SS_TRAINING_TEXT], is[SS_TRAINING_TEXT], why[256];
@@ -254,7 +254,7 @@ static int same_layers(const struct ss_session *s, const char *model)
     return read && !strcmp(was, is);
 }
 
-/* What does not change while a run lasts. */
+/* Check the options and the data set, which must not change at a resume. */
 static enum ss_status check_fixed(const struct ss_session *s, const char *path, const char *model,
                                   const struct ss_training_notes *own,
                                   const struct ss_training_notes *m)
@@ -264,14 +264,14 @@ static enum ss_status check_fixed(const struct ss_session *s, const char *path, 
         if (row->marks & SS_TRAIN_FIXED && !same(was, is) &&
             (strcmp(row->name, "--model") || !same_layers(s, model)))
             return ss_fail(SS_ERR_MISMATCH,
-                           "%s: %s was %s and is now %s; continue with the former, or start anew "
+                           "%s: %s was %s and is now %s; continue with the former, or start again "
                            "from its weights with --init %s",
                            path, row->name, ss_st_show(was).text, ss_st_show(is).text, model);
     }
     if (strcmp(value_of(m, "data"), value_of(own, "data")))
         return ss_fail(SS_ERR_MISMATCH,
                        "%s: field data: --data-dir was another data set (%s training images) than "
-                       "now (%s); continue with that one, or start anew from its weights with "
+                       "now (%s); continue with that one, or start again from its weights with "
                        "--init %s",
                        path, ss_st_show(value_of(m, "training_images")).text,
                        value_of(own, "training_images"), model);
@@ -283,13 +283,13 @@ static void report_changes(const char *path, const struct ss_training_notes *own
 {
     for (const struct ss_option *row = ss_train_rows; (row = next_noted(row)); row++) {
         const char *was = value_of(m, row->name), *is = value_of(own, row->name);
-        if (row->marks & SS_TRAIN_TOLD && !same(was, is))
-            ss_warn("%s: %s was %s and is now %s; the run goes on with that", path, row->name,
-                    ss_st_show(was).text, ss_st_show(is).text);
+        if (row->marks & SS_TRAIN_WARN && !same(was, is))
+            ss_warn("%s: %s was %s and is now %s; the run continues with the new value", path,
+                    row->name, ss_st_show(was).text, ss_st_show(is).text);
     }
 }
 
-/* Of an epoch, on so many ranks; -1: there are no such ranks. */
+/* Steps of an epoch on `ranks` ranks; -1 if ranks or global_batch is invalid. */
 static int64_t steps_of(const struct ss_session *s, int64_t ranks, int64_t global_batch)
 {
     if (ranks < 1 || ranks > INT_MAX || global_batch < ranks)
@@ -298,7 +298,8 @@ static int64_t steps_of(const struct ss_session *s, int64_t ranks, int64_t globa
                                      ss_train_end(s->options));
 }
 
-/* With another global batch the samples of the epoch fall into other batches. */
+/* Adjust the position in the epoch to a changed global batch, which divides the samples into
+ * other batches. */
 static enum ss_status place_in_epoch(const struct ss_session *s, const char *path,
                                      const struct ss_training_origin *origin, struct ss_position *p)
 {
@@ -319,12 +320,13 @@ static enum ss_status place_in_epoch(const struct ss_session *s, const char *pat
         return SS_OK;
     }
     if (!p->batches) {
-        ss_warn("%s: the global batch was %lld and is now %lld; the run goes on with that", path,
-                (long long)was, (long long)is);
+        ss_warn(
+            "%s: the global batch was %lld and is now %lld; the run continues with the new value",
+            path, (long long)was, (long long)is);
         return SS_OK;
     }
-    ss_warn("%s: the global batch was %lld and is now %lld: epoch %lld begins again, so the %lld "
-            "images that it had seen are seen twice",
+    ss_warn("%s: the global batch was %lld and is now %lld: epoch %lld restarts, so %lld "
+            "images are trained on twice",
             path, (long long)was, (long long)is, (long long)p->epoch + 1,
             (long long)(p->batches * was));
     p->total_s += p->epoch_s;

@@ -1,4 +1,4 @@
-/* outputs.c: the files that a search leaves (interface in tune.h). */
+/* outputs.c: output files of a search (interface in tune.h). */
 #include "core/atomic_file.h"
 #include "core/folder.h"
 #include "core/json_value.h"

@@ -19,7 +19,7 @@ enum {
 /* Share of the time that is reserved for the combined stage. */
 static const double COMBINED_SHARE = 0.3;
 
-/* ---- comparison ------------------------------------------------------------------------------- */
+/* ---- comparison ------------------------------------------------------------------------------ */
 
 /* Images/s of a label's successful trials; the baseline's include its repeats. */
 static size_t get_rates(const struct ss_tune *t, enum ss_tune_stage stage, const char *label,
@@ -77,8 +77,8 @@ static int is_faster(const struct ss_tune_comparison *v)
     return !v->error && v->ratio > 1 && v->p_value <= SS_TUNE_SIGNIFICANCE;
 }
 
-/* Images/s of each setting that is significantly faster than the baseline and the fastest value of its name; 0 of
- * the others. */
+/* Images/s of each setting that is significantly faster than the baseline and the fastest value
+ * of its name; 0 of the others. */
 static void rate_selected(const struct ss_tune *t, double rate[SS_TUNE_SETTINGS])
 {
     for (size_t i = 0; i < t->nsettings; i++) {
@@ -127,7 +127,7 @@ int ss_tune_best(const struct ss_tune *t, char label[SS_TUNE_LABEL])
     return 1;
 }
 
-/* ---- durations -------------------------------------------------------------------------------------- */
+/* ---- durations ------------------------------------------------------------------------------- */
 
 double ss_tune_elapsed(const struct ss_tune *t)
 {
@@ -200,7 +200,7 @@ static int has_run(const struct ss_tune *t, enum ss_tune_stage stage, long round
     return 0;
 }
 
-/* It failed, or each of its runs was slower than each run of the baseline. */
+/* 1 if the label failed, or if each of its runs was slower than each run of the baseline. */
 static int is_dropped(const struct ss_tune *t, enum ss_tune_stage stage, const char *label)
 {
     double baseline[MAX_RUNS];

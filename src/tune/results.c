@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_FILE_BYTES = 1 << 22, ERROR_ROOM = 256 };
+enum { MAX_FILE_BYTES = 1 << 22, ERROR_CAPACITY = 256 };
 
 const char *const ss_tune_stage_names[SS_TUNE_STAGES] = {
     [SS_TUNE_PROBE] = "probe", [SS_TUNE_SINGLE] = "single", [SS_TUNE_COMBINED] = "combined"};
@@ -27,7 +27,7 @@ enum ss_status ss_tune_path(const struct ss_tune *t, enum ss_tune_file file, cha
     return ss_folder_join(out, SS_TUNE_PATH, t->options->dir, names[file]);
 }
 
-/* ---- what was measured ------------------------------------------------------------------ */
+/* ---- identity of the training ----------------------------------------------------------- */
 
 static json_t *processor(void)
 {
@@ -44,7 +44,8 @@ static json_t *processor(void)
     return ss_json_text(colon + 1 + (colon[1] == ' '));
 }
 
-/* The training and where it runs: results are comparable only if these are equal. NULL: out of memory. */
+/* Describe the training and the machine. Results are comparable only if both are equal. NULL: out
+ * of memory. */
 static json_t *describe(const struct ss_tune *t)
 {
     json_t *o = ss_tune_recipe(t, SS_TUNE_BASELINE);
@@ -87,7 +88,7 @@ static enum ss_status check_same(const char *path, const json_t *there, json_t *
     return SS_OK;
 }
 
-/* ---- one result ------------------------------------------------------------------------------------- */
+/* ---- one result ------------------------------------------------------------------------------ */
 
 static json_t *trial_json(const struct ss_tune_trial *trial)
 {
@@ -168,7 +169,7 @@ static enum ss_status save(const struct ss_tune *t)
     return ss_json_save(all, path);
 }
 
-/* ---- outcome of a trial ------------------------------------------------------------------------------ */
+/* ---- outcome of a trial ---------------------------------------------------------------------- */
 
 /* An empty line, or a launcher's report that its ranks failed. */
 static int is_noise(const char *line)
@@ -177,22 +178,22 @@ static int is_noise(const char *line)
            !strncmp(line, "slurmstepd", 10);
 }
 
-/* The first error of starstep, else the first line of Open MPI's first message, which stands between lines of
- * dashes, else the last line. */
-static void find_error(const char *path, int code, char error[ERROR_ROOM])
+/* Find the first error of starstep, else the first line of Open MPI's first message, which is
+ * enclosed by lines of dashes, else the last line. */
+static void find_error(const char *path, int code, char error[ERROR_CAPACITY])
 {
     static const char prefix[] = "starstep: error: ", dashes[] = "-----";
     char line[1024];
     const char *own = NULL;
     int boxed = 0,
-        found = 0; /* the line before was one of dashes; the first of a message was found */
+        found = 0; /* the previous line consisted of dashes; a message's first line was found */
     FILE *f = fopen(path, "r");
-    snprintf(error, ERROR_ROOM, "exit code %d", code);
+    snprintf(error, ERROR_CAPACITY, "exit code %d", code);
     while (f && !own && fgets(line, sizeof line, f)) {
         line[strcspn(line, "\r\n")] = '\0';
         own = strstr(line, prefix);
         if (own || (!found && !is_noise(line) && strncmp(line, dashes, sizeof dashes - 1)))
-            snprintf(error, ERROR_ROOM, "%.*s", ERROR_ROOM - 1, own ? own + strlen(prefix) : line);
+            snprintf(error, ERROR_CAPACITY, "%.*s", ERROR_CAPACITY - 1, own ? own + strlen(prefix) : line);
         found |= boxed && !is_noise(line);
         boxed = !strncmp(line, dashes, sizeof dashes - 1);
     }
@@ -202,7 +203,7 @@ static void find_error(const char *path, int code, char error[ERROR_ROOM])
 
 static enum ss_status measure(const struct ss_tune *t, struct ss_tune_result *result, int code)
 {
-    char log[SS_TUNE_PATH], out[SS_TUNE_PATH], error[ERROR_ROOM], captured[1024];
+    char log[SS_TUNE_PATH], out[SS_TUNE_PATH], error[ERROR_CAPACITY], captured[1024];
     const struct ss_tune_steps steps = ss_tune_steps(t, result->trial.stage);
     SS_TRY(ss_tune_path(t, SS_TUNE_LOG, log));
     SS_TRY(ss_tune_path(t, SS_TUNE_OUT, out));
@@ -216,14 +217,14 @@ static enum ss_status measure(const struct ss_tune *t, struct ss_tune_result *re
         ss_log_capture(NULL, 0);
         if (status == SS_OK)
             return SS_OK;
-        snprintf(error, sizeof error, "%.*s", ERROR_ROOM - 1, captured);
+        snprintf(error, sizeof error, "%.*s", ERROR_CAPACITY - 1, captured);
     }
     result->rate = 0;
     result->error = strdup(error);
     return result->error ? SS_OK : ss_fail_memory("a result", sizeof error);
 }
 
-/* Remove the files of the trial in progress; the output of a failed one is kept. */
+/* Remove the files of the trial in progress; retain the output of a failed trial. */
 static void remove_trial_files(const struct ss_tune *t, const struct ss_tune_result *result)
 {
     char path[SS_TUNE_PATH], kept[SS_TUNE_PATH], name[64];
@@ -259,7 +260,7 @@ enum ss_status ss_tune_record(struct ss_tune *t, const struct ss_tune_trial *tri
     return SS_OK;
 }
 
-/* ---- loading ------------------------------------------------------------------------------------ */
+/* ---- loading --------------------------------------------------------------------------------- */
 
 static double seconds_between(const struct stat *a, const struct stat *b)
 {

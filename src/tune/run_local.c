@@ -17,7 +17,7 @@
 
 static const double GRACE_S = 20; /* between SIGTERM and SIGKILL */
 
-enum { EXIT_TIMEOUT = 124, EXIT_NOT_STARTED = 127 }; /* as of timeout(1) and shells */
+enum { EXIT_TIMEOUT = 124, EXIT_NOT_STARTED = 127 }; /* as in timeout(1) and shells */
 
 /* ---- child -------------------------------------------------------------------------------- */
 
@@ -49,7 +49,8 @@ static void set_variables(const struct ss_tune *t, const char *label)
             give_up(s->name);
 }
 
-/* Shell command that starts ranks; "": a single one needs none; NULL: starstep launch (ranks on GPUs need no MPI). */
+/* Shell command that starts the ranks; "": a single rank needs no launcher; NULL: starstep launch
+ * (ranks on GPUs need no MPI). */
 static const char *launcher_for(const struct ss_tune *t, const char *label)
 {
     if (t->options->start)
@@ -88,7 +89,7 @@ static void exec_trial(const struct ss_tune *t, const struct ss_tune_trial *tria
 
 /* ---- parent ------------------------------------------------------------------------------- */
 
-/* Wait for one of these signals; 0: timed out. */
+/* Wait for a signal of `set` and return its number; 0: timed out. */
 static int wait_signal(const sigset_t *set, double seconds)
 {
     const struct timespec limit = {.tv_sec = (time_t)seconds,
@@ -99,8 +100,8 @@ static int wait_signal(const sigset_t *set, double seconds)
     return n > 0 ? n : 0;
 }
 
-/* Wait for the trial; SIGTERM at its deadline or when this process receives a signal, then SIGKILL. Returns the exit
- * code as a shell has it. */
+/* Wait for the trial. Send SIGTERM at its deadline or when this process receives a signal, then
+ * SIGKILL. Returns the exit code as a shell reports it. */
 static int watch(pid_t pid, const sigset_t *set, double deadline_s, int *interrupted)
 {
     double until = ss_seconds() + deadline_s;

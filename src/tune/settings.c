@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_ROOM = 64, VALUE_ROOM = 256 };
+enum { NAME_CAPACITY = 64, VALUE_CAPACITY = 256 };
 
 /* When a setting is tried by default. */
 enum { ON_CPU = 1, ON_GPU = 2, SEVERAL_RANKS = 4, WITH_MPI = 8, WITH_OPEN_MPI = 16 };
 
-/* Results do not depend on them, with two exceptions: `ranks` changes the per-rank batch of BatchNorm's statistics, and
- * NCCL's algorithms add in different orders. */
+/* The numerical results do not depend on these settings, with two exceptions: `ranks` changes the
+ * per-rank batch of BatchNorm's statistics, and NCCL's algorithms add in different orders. */
 static const struct default_setting {
     const char *name, *values; /* NULL: derived from the number of cores */
     unsigned when;
@@ -36,7 +36,7 @@ static const struct default_setting {
 };
 enum { DEFAULTS = sizeof defaults / sizeof *defaults };
 
-/* Options that every trial has a value of its own for. */
+/* Options that are set separately for every trial. */
 static const char *const reserved[] = {
     "batch-size", "per-rank-batch-size", "epochs",      "max-steps",
     "eval-every", "target-accuracy",     "trace-steps", NULL};
@@ -53,7 +53,7 @@ static const struct ss_option *find_option(const char *name, const char **neares
 {
     static struct ss_train_options values;
     const struct ss_option_set sets[] = {ss_train_option_set(&values, SS_TRAIN_OF_TRAIN), {0}};
-    char dashed[NAME_ROOM + 2];
+    char dashed[NAME_CAPACITY + 2];
     snprintf(dashed, sizeof dashed, "--%s", name);
     const struct ss_option *o = ss_option_find(sets, dashed);
     if (!o && nearest && (*nearest = ss_option_nearest(sets, dashed)))
@@ -80,7 +80,7 @@ static enum ss_status find_kind(const char *name, enum ss_tune_kind *kind)
         if (!strcmp(o ? o->name + 2 : name, reserved[i]))
             return ss_fail(
                 SS_ERR_INVALID,
-                "tune: %s cannot be tuned, it is the same in all trials; give --%s behind --", name,
+                "tune: %s cannot be tuned, it is the same in all trials; give --%s after --", name,
                 name);
     if (o && (o->marks & SS_TRAIN_CALL || o->group & (SS_TRAIN_RECIPE | SS_TRAIN_CHECKPOINT)))
         return ss_fail(SS_ERR_INVALID, "tune: --%s does not affect the time of a step", name);
@@ -139,7 +139,7 @@ static enum ss_status check_ranks(const struct ss_tune *t, const char *value)
 static enum ss_status check_option(const struct ss_tune *t, const char *name, const char *value,
                                    int *is_set)
 {
-    char text[2][SS_OPTION_TEXT_ROOM];
+    char text[2][SS_OPTION_TEXT_CAPACITY];
     struct ss_train_options o = t->train;
     const struct ss_option *row = find_option(name, NULL);
     SS_TRY(ss_option_set(row, &o, "tune", value));
@@ -180,7 +180,7 @@ static int is_listed(const struct ss_tune *t, const char *label)
 static enum ss_status add_value(struct ss_tune *t, const char *name, const char *value,
                                 int optional)
 {
-    char label[NAME_ROOM + VALUE_ROOM + 2], ignored[512];
+    char label[NAME_CAPACITY + VALUE_CAPACITY + 2], ignored[512];
     enum ss_tune_kind kind;
     int is_set;
     SS_TRY(find_kind(name, &kind));
@@ -205,12 +205,12 @@ static enum ss_status add_value(struct ss_tune *t, const char *name, const char 
 static enum ss_status add_list(struct ss_tune *t, const char *name, const char *list, int optional)
 {
     const char *between = strchr(list, '|') ? "|" : ",";
-    char value[VALUE_ROOM];
+    char value[VALUE_CAPACITY];
     for (const char *at = list; *at;) {
         const size_t n = strcspn(at, between);
         if (n >= sizeof value)
             return ss_fail(SS_ERR_INVALID, "tune: %s: a value is longer than %d characters", name,
-                           VALUE_ROOM - 1);
+                           VALUE_CAPACITY - 1);
         snprintf(value, sizeof value, "%.*s", (int)n, at);
         if (n)
             SS_TRY(add_value(t, name, value, optional));
@@ -221,7 +221,7 @@ static enum ss_status add_list(struct ss_tune *t, const char *name, const char *
 
 static enum ss_status add_number(struct ss_tune *t, const char *name, long n)
 {
-    char value[VALUE_ROOM];
+    char value[VALUE_CAPACITY];
     snprintf(value, sizeof value, "%ld", n);
     return add_value(t, name, value, 1);
 }
@@ -248,7 +248,7 @@ static enum ss_status add_default(struct ss_tune *t, const struct default_settin
 
 static enum ss_status add_word(struct ss_tune *t, const char *word)
 {
-    char name[NAME_ROOM];
+    char name[NAME_CAPACITY];
     const size_t n = strcspn(word, "=");
     enum ss_tune_kind kind;
     snprintf(name, sizeof name, "%.*s", (int)n, word);

@@ -35,7 +35,8 @@ static int is_one_of(const char *name, const char *const *names)
     return *names != NULL;
 }
 
-/* An option that a trial inherits: not a default, an output file or the batch size, which is set separately. */
+/* 1 if a trial inherits the option: not a default, not an output file, and not the batch size,
+ * which is set separately. */
 static int is_inherited(const struct ss_option *o, const struct ss_train_options *train)
 {
     const unsigned excluded = SS_TRAIN_RECIPE | SS_TRAIN_CHECKPOINT | SS_TRAIN_OUTPUT;
@@ -50,7 +51,7 @@ static enum ss_status add_all(const struct ss_tune *t, const char *label, const 
                               long steps, struct ss_tune_args *args)
 {
     const struct ss_train_options o = ss_tune_train_options(t, label);
-    char text[SS_OPTION_TEXT_ROOM];
+    char text[SS_OPTION_TEXT_CAPACITY];
     SS_TRY(add(args, "train"));
     for (const struct ss_option *row = ss_train_rows; row->name; row++)
         if (is_inherited(row, &o))
@@ -91,7 +92,7 @@ long ss_tune_rank_batch(const struct ss_tune *t, const char *label)
 
 static json_t *option_json(const struct ss_option *row, const struct ss_train_options *o)
 {
-    char text[SS_OPTION_TEXT_ROOM];
+    char text[SS_OPTION_TEXT_CAPACITY];
     const char *value = ss_option_text(row, o, text);
     switch (row->type) {
     case SS_OPT_FLAG:

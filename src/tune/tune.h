@@ -1,10 +1,10 @@
-/* starstep tune: which settings make a training faster on this machine or these nodes. It measures short runs
- * ("trials") in random order: first each setting alone, then the combination of those that were significantly
- * faster than the baseline, in fresh runs.
+/* starstep tune: searches for settings that make a training faster on this machine or these
+ * nodes. It measures short runs ("trials") in random order: first each setting alone, then the
+ * combination of those that were significantly faster than the baseline, in fresh runs.
  *
- * The planner (planner.c) decides from the results so far, which are stored in a folder (results.c), so that an
- * interrupted search resumes. A trial runs on this machine (run_local.c), or a script asks for the next one and
- * writes its exit code, as slurm/job.sh does. */
+ * The planner (planner.c) decides from the results so far, which are stored in a folder
+ * (results.c), so that an interrupted search resumes. A trial runs on this machine (run_local.c),
+ * or a script requests the next trial, runs it and writes its exit code, as slurm/job.sh does. */
 #ifndef SS_TUNE_TUNE_H
 #define SS_TUNE_TUNE_H
 
@@ -18,10 +18,9 @@
 
 struct ss_tune_options {
     const char *dir;
-    const char
-        *start; /* shell command that starts $RANKS ranks of the words behind it; NULL: default */
-    double minutes; /* total run time of all trials, earlier invocations included */
-    double seconds; /* target duration of a trial's measured steps */
+    const char *start; /* shell prefix that starts $RANKS ranks of a command; NULL: default */
+    double minutes;    /* total run time of all trials, earlier invocations included */
+    double seconds;    /* target duration of a trial's measured steps */
     long rounds, seed;
     long nodes;
     long ranks, cores; /* per node; cores 0: those this process may use */
@@ -36,7 +35,8 @@ enum {
 };
 
 enum ss_tune_kind {
-    SS_TUNE_RANKS, /* ranks per node; they share its cores, and the global batch size stays the same */
+    /* Ranks per node: they share its cores; the global batch size is unchanged. */
+    SS_TUNE_RANKS,
     SS_TUNE_OPTION,   /* an option of train */
     SS_TUNE_VARIABLE, /* an environment variable */
 };
@@ -52,7 +52,7 @@ struct ss_tune_setting {
 /* One run of the training with some settings changed. */
 struct ss_tune_trial {
     enum ss_tune_stage {
-        SS_TUNE_PROBE,    /* the baseline: does it run, and how long does a step take */
+        SS_TUNE_PROBE,    /* the baseline: checks that it runs and measures the step time */
         SS_TUNE_SINGLE,   /* one setting changed */
         SS_TUNE_COMBINED, /* the selected settings together */
         SS_TUNE_STAGES,
@@ -85,10 +85,10 @@ struct ss_tune {
     sigset_t trial_mask; /* blocked signals of a trial, as this process was started */
 };
 
-/* settings.c: add the settings of words such as NAME=VALUE,VALUE... or NAME (its default values); without words:
- * every setting that matters for this device and number of ranks. If a list contains "|", that separates the
- * values, which may then contain commas. Values equal to the baseline's are skipped.
- * Errors: SS_ERR_INVALID (unknown name, invalid value), SS_ERR_MEMORY. */
+/* settings.c: add the settings of words such as NAME=VALUE,VALUE... or NAME (its default values);
+ * without words, every setting that applies to this device and number of ranks. If a list
+ * contains "|", the values are separated by it and may contain commas. Values equal to the
+ * baseline's are skipped. Errors: SS_ERR_INVALID (unknown name, invalid value), SS_ERR_MEMORY. */
 enum ss_status ss_tune_add(struct ss_tune *t, char *const *word, size_t words);
 /* Iterate over the settings of a label; *rest is advanced. NULL at the end. */
 const struct ss_tune_setting *ss_tune_next_setting(const struct ss_tune *t, const char **rest);
@@ -96,8 +96,8 @@ const struct ss_tune_setting *ss_tune_next_setting(const struct ss_tune *t, cons
 long ss_tune_ranks(const struct ss_tune *t, const char *label);
 void ss_tune_close(struct ss_tune *t);
 
-/* train_args.c: the command line of `starstep train` for a trial of `steps` steps that logs to `log`. The caller
- * frees *out. Errors: SS_ERR_MEMORY. */
+/* train_args.c: the command line of `starstep train` for a trial of `steps` steps that logs to
+ * `log`. The caller frees *out. Errors: SS_ERR_MEMORY. */
 struct ss_tune_args {
     char **at; /* NULL-terminated */
     size_t count;
@@ -109,32 +109,34 @@ void ss_tune_args_free(struct ss_tune_args *args);
 struct ss_train_options ss_tune_train_options(const struct ss_tune *t, const char *label);
 /* Per-rank batch size if the baseline was given with one, else 0. */
 long ss_tune_rank_batch(const struct ss_tune *t, const char *label);
-/* The training with these settings as a recipe (train/recipe.h), without folders. NULL: out of memory. */
+/* The training with these settings as a recipe (train/recipe.h), without folders. NULL: out of
+ * memory. */
 json_t *ss_tune_recipe(const struct ss_tune *t, const char *label);
 
 /* results.c: files in the output folder. */
 enum ss_tune_file {
     SS_TUNE_RESULTS, /* all results so far */
-    SS_TUNE_NEXT, /* the trial in progress, its JSON log, its output, and its exit code once it has ended */
-    SS_TUNE_LOG,
-    SS_TUNE_OUT,
-    SS_TUNE_END,
+    SS_TUNE_NEXT,    /* the trial in progress */
+    SS_TUNE_LOG,     /* its JSON log */
+    SS_TUNE_OUT,     /* its output */
+    SS_TUNE_END,     /* its exit code, once it has ended */
 };
 enum ss_status ss_tune_path(const struct ss_tune *t, enum ss_tune_file file,
                             char out[SS_TUNE_PATH]);
-/* Create the folder, or load its results, which must be of the same training and processor. If a script has
- * finished a trial, record it; *recorded: it has. Errors: SS_ERR_IO, SS_ERR_FORMAT, SS_ERR_MISMATCH,
- * SS_ERR_MEMORY. */
+/* Create the folder, or load its results, which must be of the same training and processor. If a
+ * script has finished a trial, record it and set *recorded to 1. Errors: SS_ERR_IO,
+ * SS_ERR_FORMAT, SS_ERR_MISMATCH, SS_ERR_MEMORY. */
 enum ss_status ss_tune_load(struct ss_tune *t, int *recorded);
-/* Store which trial starts now. */
+/* Store the trial that starts now. */
 enum ss_status ss_tune_mark_started(const struct ss_tune *t, const struct ss_tune_trial *trial);
-/* Record its result. code: exit code as a shell has it (124, 137: timed out). */
+/* Record the trial's result. code: exit code as a shell reports it (124, 137: timed out). */
 enum ss_status ss_tune_record(struct ss_tune *t, const struct ss_tune_trial *trial, int code,
                               double seconds);
 
-/* mann_whitney.c: exact two-sided p-value that a and b are samples of the same distribution. H. B. Mann and
- * D. R. Whitney, "On a test of whether one of two random variables is stochastically larger than the other",
- * Annals of Mathematical Statistics 18 (1947). A tie counts half. 1 if a sample is empty. */
+/* mann_whitney.c: exact two-sided p-value of the hypothesis that a and b are samples of the same
+ * distribution. H. B. Mann and D. R. Whitney, "On a test of whether one of two random variables
+ * is stochastically larger than the other", Annals of Mathematical Statistics 18 (1947). A tie
+ * counts half. 1 if a sample is empty. */
 double ss_tune_p_value(const double *a, size_t na, const double *b, size_t nb);
 #define SS_TUNE_SIGNIFICANCE 0.05
 enum { SS_TUNE_MIN_RUNS = 3 }; /* of a setting; fewer cannot be significant */
@@ -151,7 +153,8 @@ int ss_tune_next_trial(const struct ss_tune *t, struct ss_tune_trial *out);
 double ss_tune_elapsed(const struct ss_tune *t);
 /* Timeout of a trial, in seconds. */
 double ss_tune_deadline(const struct ss_tune *t);
-/* A label's successful runs in a stage, compared with the baseline's (with its repeats) in the same stage. */
+/* A label's successful runs in a stage, compared with the baseline's (with its repeats) in the
+ * same stage. */
 struct ss_tune_comparison {
     size_t runs;
     double median, least, most; /* images/s; NAN without runs */
@@ -160,22 +163,24 @@ struct ss_tune_comparison {
 };
 struct ss_tune_comparison ss_tune_compare(const struct ss_tune *t, enum ss_tune_stage stage,
                                           const char *label);
-/* The settings that were significantly faster alone, the best value of each name, and the fastest one of them;
- * empty if there are none. */
+/* The settings that were significantly faster alone, the best value of each name, and the fastest
+ * one of them; empty if there are none. */
 void ss_tune_select(const struct ss_tune *t, char all[SS_TUNE_LABEL], char best[SS_TUNE_LABEL]);
-/* Which of these was significantly faster in the combined stage. Returns 0 if neither was. */
+/* Store the label that was significantly faster in the combined stage. Returns 0 if neither was. */
 int ss_tune_best(const struct ss_tune *t, char label[SS_TUNE_LABEL]);
 
-/* run_local.c. Call before the first trial: from now on, a signal that ends a search ends the running trial or, between
- * two, the next one, and never this process while it records a result. */
+/* run_local.c. Call before the first trial. Afterwards a termination signal ends the running
+ * trial or, between two trials, the next one. It never interrupts this process while it records a
+ * result. */
 void ss_tune_block_signals(struct ss_tune *t);
-/* Run a trial on this machine and record it. *interrupted: this process received a signal; the trial was terminated
- * and not recorded. Errors: SS_ERR_IO, those of ss_tune_record. */
+/* Run a trial on this machine and record it. *interrupted: this process received a signal; the
+ * trial was terminated and not recorded. Errors: SS_ERR_IO, those of ss_tune_record. */
 enum ss_status ss_tune_run_local(struct ss_tune *t, const struct ss_tune_trial *trial,
                                  int *interrupted);
 
 /* tune_report.c */
-/* Bash assignments: ranks (per node), cores (per rank), deadline (seconds), environment, options, output, end. */
+/* Bash assignments: ranks (per node), cores (per rank), deadline (seconds), environment, options,
+ * output, end. */
 enum ss_status ss_tune_print_next(const struct ss_tune *t, const struct ss_tune_trial *trial,
                                   FILE *out);
 void ss_tune_print_plan(const struct ss_tune *t, FILE *out);
@@ -183,7 +188,8 @@ void ss_tune_print_plan(const struct ss_tune *t, FILE *out);
 void ss_tune_print_result(const struct ss_tune *t, FILE *out);
 void ss_tune_print_table(const struct ss_tune *t, FILE *out);
 
-/* outputs.c: write table.txt and, if a better configuration was found, recipe.json and tuned.conf. */
+/* outputs.c: write table.txt and, if a better configuration was found, recipe.json and
+ * tuned.conf. */
 enum ss_status ss_tune_write_outputs(const struct ss_tune *t);
 
 #endif

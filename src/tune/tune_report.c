@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- for scripts -------------------------------------------------------------------------------- */
+/* ---- for scripts ----------------------------------------------------------------------------- */
 
 static void print_quoted(FILE *out, const char *word)
 {
@@ -51,7 +51,7 @@ enum ss_status ss_tune_print_next(const struct ss_tune *t, const struct ss_tune_
     return SS_OK;
 }
 
-/* ---- for people -------------------------------------------------------------------------------- */
+/* ---- for people ------------------------------------------------------------------------------ */
 
 static void print_nodes(const struct ss_tune *t, FILE *out)
 {

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# installcheck.sh DESTDIR BINDIR LIBDIR: the example of docs/library.md, built in C and in C++ by what pkg-config says of
-# the installed library, and run with the installed program. For `make installcheck`.
+# installcheck.sh DESTDIR BINDIR LIBDIR: builds the example of docs/library.md in C and in C++ with the flags of
+# pkg-config for the installed library, and runs it. For `make installcheck`.
 # shellcheck disable=SC2046,SC2086  # flags, and "ccache gcc", are words
 STARSTEP=$1$2/starstep
-unset STARSTEP_ONLY_TESTS STARSTEP_SKIP_TESTS # it is no test of the list
+unset STARSTEP_ONLY_TESTS STARSTEP_SKIP_TESTS # this is not a test of `make check`
 . "${srcdir:-.}/tests/common.sh"
 PKG_CONFIG=${PKG_CONFIG:-pkg-config}
 export PKG_CONFIG_PATH=$1$3/pkgconfig LD_LIBRARY_PATH=$1$3${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
@@ -14,10 +14,10 @@ flags="-Wall -Wextra -pedantic -Werror ${CFLAGS_FOR_BUILD:-}"
 version=$($PKG_CONFIG --modversion starstep) || exit 1
 check "pkg-config and program: $version" test "starstep $version" = "$("$STARSTEP" --version)"
 $PKG_CONFIG --static --libs starstep >"$work/out" 2>&1
-check "what a static library needs: $(cat "$work/out")" grep -q -e '-lstarstep .*-lhwloc' "$work/out"
+check "libraries for static linking: $(cat "$work/out")" grep -q -e '-lstarstep .*-lhwloc' "$work/out"
 make_data 128 32
 
-# own LANGUAGE COMPILER...: build it so, and run it
+# own LANGUAGE COMPILER...: build the example with this compiler, and run it
 own() {
     what=$1
     shift

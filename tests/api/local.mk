@@ -1,4 +1,4 @@
-# The library as programs of others have it: linked with what it exports, and nothing else
+# The library as external programs use it: linked only against the exported functions
 check_PROGRAMS += tests/api/own_model
 tests_api_own_model_SOURCES = docs/example/own_model.c
 tests_api_own_model_CPPFLAGS = -I$(top_srcdir)/src/api -I$(top_srcdir)/src -I$(top_srcdir)

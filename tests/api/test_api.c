@@ -1,4 +1,4 @@
-/* test_api.c: models and training by calls, through what libstarstep exports. */
+/* test_api.c: registers and trains models through the exported functions of libstarstep. */
 #include "tests/data_common.h"
 #include "tests/leaks.h"
 #include "starstep.h"
@@ -12,7 +12,7 @@
 enum { IMAGES = 64, BATCH = 16, STEPS = IMAGES / BATCH };
 
 struct wish {
-    int outputs, side; /* 0: as the options say */
+    int outputs, side; /* 0: as in the options */
     enum ss_status status;
     int calls, shape[3], none[3];
 };
@@ -72,17 +72,17 @@ START_TEST(names)
     ss_log_set_quiet(1);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         ck_assert_int_eq(ss_model_add(bad[i], tiny, &w), SS_ERR_INVALID);
-        ck_assert(last_error_has("is no name for a model"));
+        ck_assert(last_error_has("invalid model name"));
     }
     memset(too_long, 'a', SS_NAME_BYTES);
     too_long[SS_NAME_BYTES] = '\0';
     ck_assert_int_eq(ss_model_add(too_long, tiny, &w), SS_ERR_INVALID);
-    ck_assert(last_error_has("at most 95, not - or . at the beginning and not .json at the end"));
+    ck_assert(last_error_has("at most 95, no leading - or . and no trailing .json"));
     ck_assert_int_eq(ss_model_add(too_long + 1, tiny, &w), SS_OK);
     ck_assert_int_eq(ss_model_add(NULL, tiny, &w), SS_ERR_INVALID);
     ck_assert_int_eq(ss_model_add("tiny", NULL, &w), SS_ERR_INVALID);
     ck_assert_int_eq(ss_model_add("resnet18", tiny, &w), SS_ERR_INVALID);
-    ck_assert(last_error_has("there is a model resnet18 already"));
+    ck_assert(last_error_has("model \"resnet18\" is already registered"));
     ck_assert_int_eq(ss_model_add("tiny-2.0_b", tiny, &w), SS_OK);
     ck_assert_int_eq(ss_model_add("tiny-2.0_b", tiny, &w), SS_ERR_INVALID);
     ck_assert_int_eq(ss_model_add("tiny", tiny, &w), SS_OK);
@@ -92,14 +92,14 @@ START_TEST(names)
 }
 END_TEST
 
-/* What a model may not be is said before anything is trained. */
+/* Invalid models are refused before training starts. */
 START_TEST(mistaken_models)
 {
     struct wish w = {.outputs = 99};
     make_data();
     ck_assert_int_eq(ss_model_add("tiny", tiny, &w), SS_OK);
     ck_assert_int_eq(ss_train(OPTIONS("--epochs", "1"), NULL, NULL, NULL), SS_ERR_MISMATCH);
-    ck_assert(last_error_has("model tiny: it tells 99 classes apart, the data have 100"));
+    ck_assert(last_error_has("model tiny: it has 99 classes, the data have 100"));
     w = (struct wish){.side = 16};
     ck_assert_int_eq(ss_train(OPTIONS("--epochs", "1"), NULL, NULL, NULL), SS_ERR_MISMATCH);
     ck_assert(last_error_has("its input is (3,16,32), the images are (3,32,32)"));
@@ -154,12 +154,13 @@ static int on_epoch(const struct ss_epoch_result *e, void *user)
     return e->epoch == h->stop_at;
 }
 
-/* Two trainings and an evaluation, one after the other, of the same bits; on_epoch says when it is enough. */
+/* Two trainings and an evaluation in succession give bit-identical results; on_epoch stops the
+ * training. */
 START_TEST(several_runs)
 {
     struct {
         struct ss_train_result known;
-        double later; /* of a header that is newer than the library */
+        double later; /* a field of a header that is newer than the library */
     } r[2];
     struct wish w = {0};
     make_data();
@@ -193,7 +194,7 @@ START_TEST(several_runs)
     ck_assert_double_eq(e.accuracy, r[0].known.val_accuracy);
     ck_assert_double_eq(e.top5, r[0].known.val_top5);
 
-    /* Validation that an epoch has not. */
+    /* An epoch without validation. */
     struct heard h = {.stop_at = 1};
     ck_assert_int_eq(ss_train(OPTIONS("--epochs", "2", "--eval-every", "2"), on_epoch, &h, NULL),
                      SS_OK);
@@ -207,8 +208,8 @@ static void ours(int number)
     (void)number;
 }
 
-/* A signal ends the run, with a checkpoint from which the next one goes on; the program's own handlers are
- * there again. */
+/* A signal ends the run with a checkpoint, from which the next run resumes. The signal handlers of
+ * the program are restored. */
 START_TEST(a_signal)
 {
     struct wish w = {0};
@@ -238,7 +239,7 @@ START_TEST(a_signal)
         SS_OK);
     ck_assert_int_eq(h.calls, 4);
     ck_assert(r.epochs == 4 && r.steps == 4 * STEPS);
-    /* Nothing is left to train. */
+    /* Resume a finished run. */
     ck_assert_int_eq(
         ss_train(OPTIONS("--epochs", "4", "--checkpoint-dir", runs, "--resume", "auto"), on_epoch,
                  &h, &r),
@@ -259,7 +260,7 @@ static int free_port(void)
     return ntohs(at.sin_port);
 }
 
-/* What is not set there is not 0 by luck. */
+/* Fill the stack with nonzero bytes, so that uninitialized variables are not 0 by chance. */
 static __attribute__((noinline)) void dirty_stack(void)
 {
     volatile char stack[1 << 19];
@@ -267,7 +268,7 @@ static __attribute__((noinline)) void dirty_stack(void)
         stack[i] = (char)(getpid() + (int)i);
 }
 
-/* 0: all of them went well, with one result. */
+/* Evaluate three times as a rank of two. Returns 0 if all succeed with the same loss. */
 static int evaluate_as(const char *rank, int port)
 {
     char number[16];
@@ -293,7 +294,7 @@ static int evaluate_as(const char *rank, int port)
     return 0;
 }
 
-/* Several evaluations, as two ranks without MPI. They are forked before there are threads. */
+/* Several evaluations on two ranks without MPI, which are forked before threads are started. */
 START_TEST(ranks)
 {
     struct wish w = {0};

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# What is exported, what the installed headers declare and what docs/library.md describes are the same functions;
-# the headers need nothing else, in C and in C++.
-# shellcheck disable=SC2154  # $top_srcdir, $top_builddir: make check's
+# The exported functions, those declared by the installed headers and those described in docs/library.md are the same.
+# The headers are self-contained, in C and in C++.
+# shellcheck disable=SC2154  # $top_srcdir, $top_builddir: from make check
 . "${srcdir:-.}/tests/common.sh"
 
-# The headers as they will be installed
+# Install the headers
 include=$work/include
 unset MAKEFLAGS MFLAGS MAKELEVEL DESTDIR
 make -s -C "$top_builddir" --no-print-directory install-apiincludeHEADERS install-coreincludeHEADERS install-layersincludeHEADERS \
@@ -12,7 +12,7 @@ make -s -C "$top_builddir" --no-print-directory install-apiincludeHEADERS instal
 mapfile -t headers < <(cd "$include/starstep" && find . -name '*.h' | sed 's,^\./,,' | sort)
 check "${#headers[@]} headers" test ${#headers[@]} -ge 5
 
-# declared FILE...: names of functions, without those of types and macros
+# declared FILE...: print the names of the declared functions, without types and macros
 declared() {
     cat "$@" | awk '
         {
@@ -29,9 +29,10 @@ declared() {
 declared "${headers[@]/#/$include/starstep/}" >"$work/declared"
 check "$(wc -l <"$work/declared") functions are declared" test "$(wc -l <"$work/declared")" -ge 40
 sort "$top_srcdir/src/api/exports.sym" >"$work/listed"
-check "src/api/exports.sym has these" diff "$work/declared" "$work/listed"
+check "src/api/exports.sym lists these" diff "$work/declared" "$work/listed"
 
-# With CUDA, also what goes before its functions and StarPU's; all functions of an emulated GPU's.
+# With CUDA the library also exports the functions that interpose CUDA's (exports_cuda.sym). A build with the emulated
+# GPU exports all functions and is not checked.
 library=$(find "$top_builddir/.libs" -name 'libstarstep.so.*' -type f | head -n 1)
 if ! grep -q "^HOSTGPU_TRUE=''" "$top_builddir/config.log"; then
     nm -D --defined-only "$library" | awk '{ print $3 }' | grep -vE '^(_init|_fini|_edata|_end|__bss_start.*)$' | sort >"$work/exported"
@@ -42,7 +43,7 @@ if ! grep -q "^HOSTGPU_TRUE=''" "$top_builddir/config.log"; then
     check "the library exports these" diff "$work/expected" "$work/exported"
 fi
 
-# described: those that a heading or a list of docs/library.md begins with
+# described: the functions with a heading or a list item in docs/library.md
 grep -oE '`ss_[a-z0-9_]+\(' "$top_srcdir/docs/library.md" | tr -d '`(' | sort -u >"$work/described"
 check "docs/library.md describes these" diff "$work/declared" "$work/described"
 grep -oE '\<SS_(OK|ERR_[A-Z]+)\>' "$include/starstep/core/status.h" | sort -u >"$work/declared"
@@ -56,7 +57,7 @@ for header in "${headers[@]}"; do
     check "$header in C" ${CC:-cc} -std=c11 "${warnings[@]}" -I"$include/starstep" -fsyntax-only "$work/one.c"
     # shellcheck disable=SC2086
     check "$header in C++" ${CXX:-c++} -x c++ -std=c++17 "${warnings[@]}" -I"$include/starstep" -fsyntax-only "$work/one.c"
-    check "$header: what it includes is installed with it or C's own" test -z "$(grep -hE '^#include' "$include/starstep/$header" |
+    check "$header: includes only installed headers and those of C" test -z "$(grep -hE '^#include' "$include/starstep/$header" |
         grep -vE '<std(def|int)\.h>' | sed 's/.*"\(.*\)"/\1/' | grep -vxF -f <(printf '%s\n' "${headers[@]}"))"
 done
 finish

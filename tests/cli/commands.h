@@ -1,6 +1,8 @@
-/* commands.h: runs commands as the test's own child, in the folder "here", and tells what they print. `starstep` is the
- * test's program, whose children are starstep; all else goes to the shell, where that is `$starstep`, and `$tests` the
- * tests' folder. For tests that start StarPU. */
+/* commands.h: runs commands in child processes, in the folder "here", and captures their output.
+ *
+ * `starstep` is the test program itself, which acts as starstep in child processes. All other
+ * commands are run by the shell, with `$starstep` set to this program and `$tests` to the folder of
+ * the tests. For tests that start StarPU. */
 #ifndef SS_TESTS_CLI_COMMANDS_H
 #define SS_TESTS_CLI_COMMANDS_H
 
@@ -16,7 +18,7 @@
 
 enum { FILES = 64 };
 
-/* Text that grows. */
+/* Growing text. */
 struct text {
     char *bytes;
     size_t size;
@@ -35,9 +37,9 @@ static inline void add_file(struct text *t, const char *path, const char *before
 {
     FILE *f = fopen(path, "r");
     char *line = NULL;
-    size_t room = 0;
+    size_t capacity = 0;
     ck_assert_msg(f != NULL, "%s", path);
-    for (ssize_t n; (n = getline(&line, &room, f)) > 0;) {
+    for (ssize_t n; (n = getline(&line, &capacity, f)) > 0;) {
         add(t, before, strlen(before));
         add(t, line, (size_t)n);
         if (line[n - 1] != '\n')
@@ -47,9 +49,9 @@ static inline void add_file(struct text *t, const char *path, const char *before
     fclose(f);
 }
 
-/* Runs a command in a child and returns its exit code; what it prints is in the files "out" and "err". With `before`,
- * that is called with `arg` in front of ss_main(); without, the child is this program as `starstep`, so that its
- * memory is its own. */
+/* Run a command in a child process and return its exit code. Its output is in the files "out" and
+ * "err". If `before` is not NULL, a starstep command calls before(arg) and ss_main() in the forked
+ * child. Otherwise the child executes this program as `starstep`, with separate memory. */
 static inline int run_quietly(const char *command, void (*before)(void *arg), void *arg)
 {
     int status;
@@ -63,7 +65,7 @@ static inline int run_quietly(const char *command, void (*before)(void *arg), vo
             !freopen("../out", "w", stdout) || !freopen("../err", "w", stderr))
             _exit(99);
         if (strncmp(text, "starstep", 8)) {
-            /* With a library that looks for leaks in front, these are not the shell's. */
+            /* Do not preload the leak sanitizer into the shell. */
             const char *preload = getenv("LD_PRELOAD");
             if (preload && strstr(preload, "liblsan"))
                 unsetenv("LD_PRELOAD");
@@ -77,14 +79,14 @@ static inline int run_quietly(const char *command, void (*before)(void *arg), vo
         }
         ss_log_set_quiet(0);
         before(arg);
-        left_open_each(left_open_mark, NULL); /* those of the test's own */
+        left_open_each(left_open_mark, NULL); /* descriptors of the test itself */
         exit(ss_main(n, words));
     }
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* stdout, then stderr with "! " in front of each line, then the exit code unless it is 0. */
+/* Append stdout, then stderr with "! " before each line, then the exit code unless it is 0. */
 static inline void run_command(const char *command, struct text *said)
 {
     char line[32];
@@ -103,13 +105,15 @@ static inline int is_text(const struct dirent *entry)
     return n > 4 && !strcmp(entry->d_name + n - 4, ".txt");
 }
 
-/* What main() does: a test case for each text file below `folder` of the tests', which `test` reads as
- * files.home/files.names[_i]. Its children, ranks that launchers start too, are `starstep`. */
+/* The text files of the tests. */
 static struct {
     char home[4096], *names[FILES];
     int n;
 } files;
 
+/* The body of main(): run `test` as a test case for each text file in the subfolder `below` of the
+ * tests, which it finds as files.home/files.names[_i]. Child processes, including ranks started by
+ * launchers, act as `starstep`. */
 static inline int run_files(const char *suite_name, const char *below, const TTest *test, int argc,
                             char **argv)
 {
@@ -118,13 +122,13 @@ static inline int run_files(const char *suite_name, const char *below, const TTe
     char tests[4096 - 64], self[4096] = {0};
     if (getenv("SS_TESTS_PROGRAM")) {
         left_open_watch();
-        left_open.process = 0; /* this one is asked */
+        left_open.process = 0; /* check this process */
         return ss_main(argc, argv);
     }
     if (readlink("/proc/self/exe", self, sizeof self - 1) < 0)
         return 99;
     setenv("starstep", self, 1);
-    setenv("SS_TESTS_PROGRAM", "1", 1); /* of children */
+    setenv("SS_TESTS_PROGRAM", "1", 1); /* for child processes */
     snprintf(tests, sizeof tests, "%s/tests", top ? top : ".");
     snprintf(files.home, sizeof files.home, "%s/%.60s", tests, below);
     forget();

@@ -1,6 +1,7 @@
-"""guides.py DOC SITE RECIPES: do the commands of DOC's part "Whole runs, side by side", and the guides' recipes in the
-folder RECIPES, train as the guides do? SITE: the lines of a site's TRAIN and GPU_TRAIN; standard input: starstep train
---help table, for defaults. What the guides say is here, in their words."""
+"""guides.py DOC SITE RECIPES: checks that the commands in the section "Whole runs, side by side" of DOC, and the
+recipes of the guides in the folder RECIPES, have the training options of the guides. SITE: the lines of TRAIN and
+GPU_TRAIN of a site; standard input: starstep train --help table, for the defaults. The commands and optimizer calls of
+the guides are quoted here."""
 
 import argparse
 import json
@@ -10,7 +11,7 @@ import sys
 from types import SimpleNamespace
 
 
-def SGD(params, lr, momentum=0, weight_decay=0):  # with PyTorch's defaults
+def SGD(params, lr, momentum=0, weight_decay=0):  # the defaults of PyTorch
     return {"base-lr": lr, "momentum": momentum, "weight-decay": weight_decay}
 
 
@@ -35,7 +36,7 @@ def imagenet(parser):
     parser.add_argument("--num-workers", type=int, default=4)
 
 
-# In the order of DOC: parser, command, optimizer, ranks, whether it is under autocast, more of the script
+# In the order of DOC: parser, command, optimizer, ranks, whether it uses autocast
 optimizer, model = None, SimpleNamespace(parameters=lambda: None)
 alone = lambda args: SGD(model.parameters(), lr=args.base_lr)
 with_decay = lambda args: SGD(model.parameters(), lr=args.base_lr, momentum=0.9, weight_decay=5e-4)
@@ -51,7 +52,7 @@ guides = [
     (cifar, "singlenode.py --batch-size 1024 --epochs 100 --base-lr 0.04 --target-accuracy 0.95 --patience 2", with_decay, 4, True),
     (cifar, "train_ddp.py --epochs 100 --batch-size 2048 --base-lr 0.04 --target-accuracy 0.95 --patience 2", with_decay, 8, True),
     (imagenet, on_imagenet, of_args, 2, True),
-    (imagenet, on_imagenet, of_args, 1, True),  # the sweep, of which one is enough
+    (imagenet, on_imagenet, of_args, 1, True),  # one run of the sweep is sufficient
 ]
 
 
@@ -59,7 +60,7 @@ def theirs(add, command, optimize, ranks, autocast):
     parser = argparse.ArgumentParser()
     add(parser)
     args = parser.parse_args(shlex.split(command)[1:])
-    # The CIFAR scripts' DataLoader has drop_last=True, the other's has not.
+    # The DataLoader of the CIFAR scripts has drop_last=True, that of the other one does not.
     run = {"no-drop-last": add is imagenet, "lr-step": 0, "epochs": args.epochs, "precision": "fp16" if autocast else "fp32", **optimize(args)}
     if add is cifar:
         return {**run, "batch": args.batch_size, "target-accuracy": args.target_accuracy, "patience": args.patience}
@@ -97,21 +98,21 @@ part = doc.split("## Whole runs, side by side")[1].split("\n## ")[0].replace("\\
 said = re.sub(r"\s+", " ", part)
 commands = [line for block in re.findall(r"```sh\n(.*?)```", part, re.S) for line in block.split("\n")]
 commands = [c for c in commands if " train " in c or c.startswith("slurm/")]
-defaults = {"lr-step": 0}  # whose help says "never"
+defaults = {"lr-step": 0}  # printed as "never" in the help
 for line in sys.stdin:
     name, _, _, value, *_ = line.split("\t")
     of_sgd = re.search(r"\bsgd\S* ([^ ,]+)", value)  # "sgd 5e-4, adam 0"
     defaults.setdefault(name[2:], number(of_sgd[1] if of_sgd else value))
 wrong = len(commands) != len(guides)
 if wrong:
-    print(f"{len(commands)} commands in {sys.argv[1]}, {len(guides)} are the guides'")
+    print(f"{len(commands)} commands in {sys.argv[1]}, but {len(guides)} in the guides")
 for guide, command in zip(guides, commands):
     want, have = theirs(*guide), ours(command, defaults, site)
     if not guide[1].startswith("OLDER") and guide[1] not in said:
-        print(f"{sys.argv[1]} does not have the guide's command: {guide[1]}")
+        print(f"{sys.argv[1]} does not contain the guide's command: {guide[1]}")
         wrong = True
     wrong |= differ(command, want, have)
-# A recipe leaves the number format and the ranks to who takes it.
+# Recipes do not set the precision and the number of ranks.
 for recipe, k in ("wideresnet-guide", 0), ("wideresnet-ddp-guide", 2), ("resnet50-tinyimagenet-guide", 6):
     options = json.load(open(f"{sys.argv[3]}/{recipe}.json"))
     want = {**theirs(*guides[k]), "precision": "fp32"}

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# The shells' completions have every command and option of the program, and what can stand behind one.
-# shellcheck disable=SC2154  # $top_srcdir: make check's
+# Shell completions cover all commands, options and their values.
+# shellcheck disable=SC2154  # $top_srcdir: from make check
 . "${srcdir:-.}/tests/common.sh"
 
 "$top_srcdir/tools/completion/table" "$STARSTEP" >"$work/options"
-check "options.tsv is as \`make manual\` makes it" diff "$top_srcdir/tools/completion/options.tsv" "$work/options"
+check "options.tsv is up to date (\`make manual\`)" diff "$top_srcdir/tools/completion/options.tsv" "$work/options"
 
 built=$(cd "${top_builddir:-.}" && pwd)/tools/completion
 mkdir -p "$work/here/folder" && cd "$work/here" && touch model.json || exit 99
 # shellcheck source=/dev/null
 . "$built/bash/starstep"
 
-# completes EXPECTED WORD...: what the last word is completed to
+# completes EXPECTED WORD...: check the completions of the last word
 completes() {
     COMP_WORDS=(starstep "${@:2}") COMP_CWORD=$(($# - 1)) COMPREPLY=()
     _starstep
@@ -39,6 +39,6 @@ completes "" unknown-command ""
 cd - >/dev/null || exit 99
 
 if command -v zsh >/dev/null; then
-    check "zsh reads its file" zsh -n "$built/zsh/_starstep"
+    check "the file for zsh is valid" zsh -n "$built/zsh/_starstep"
 fi
 finish

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# What the documents name is there: the links between them with their headings, files, functions, options; the model in
-# README is code of graphs/; NEWS, the manual and the program are of one version.
-# shellcheck disable=SC2154,SC2016  # $top_srcdir: make check's; backquotes are the documents'
+# The documents refer to existing targets: links between them, headings, files, functions and options. The model in the
+# README is code of graphs/. NEWS, the manual and the program have the same version.
+# shellcheck disable=SC2154,SC2016  # $top_srcdir: from make check; backquotes belong to the documents
 . "${srcdir:-.}/tests/common.sh"
 
 cd "$top_srcdir" || exit 99
 pages=(README.md CONTRIBUTING.md docs/*.md)
 
-# anchors FILE: of its headings, as web pages make them
+# anchors FILE: print the anchors of the headings, as on web pages
 anchors() {
     awk '/^```/ { code = !code } !code && /^#/' "$1" | sed -E 's/^#+ //' | tr '[:upper:]' '[:lower:]' |
         sed -E 's/[^a-z0-9 _-]//g; s/ /-/g'
@@ -18,13 +18,13 @@ for page in "${pages[@]}"; do
         count=$((count + 1))
         target=${file:+$(dirname "$page")/$file}
         target=${target:-$page}
-        [ -e "$target" ] || fail "$page: its link $file leads nowhere"
+        [ -e "$target" ] || fail "$page: broken link $file"
         [ -z "$anchor" ] || anchors "$target" | grep -qxF "$anchor" || fail "$page: $target has no heading #$anchor"
     done < <(grep -oE '\]\([^)]*\)' "$page" | sed 's/^](//; s/)$//' | grep -vE '^[a-z]+:')
 done
 check "$count links in ${#pages[@]} pages" test $count -ge 50
 
-# quoted PATTERN: PAGE:WORD for each word in backquotes that begins with it
+# quoted PATTERN: print PAGE:WORD for each word in backquotes that begins with the pattern
 quoted() {
     grep -oHE '`'"$1"'[^` ]*' "${pages[@]}" | sed 's/`//'
 }
@@ -48,7 +48,7 @@ for page in "${pages[@]}"; do
     done < <(tr '\n' ' ' <"$page" | grep -oE '`[a-z_0-9]+\(\)` (in|of) `[^`]+\.[ch]`')
 done
 check "$count functions in their files" test $count -ge 20
-# Options of starstep are in its manual; what comes behind other programs' names is theirs.
+# Options of starstep are in its manual; options of other programs are searched for in scripts.
 sed 's/\\f[BIRP]//g; s/\\//g' docs/starstep.1 >"$work/manual"
 count=0
 while IFS=: read -r page option; do
@@ -60,17 +60,17 @@ check "$count options" test $count -ge 40
 "$STARSTEP" info | sed -n 's/^layers: *//p' | tr -d ' ' | tr ',' '\n' | sort >"$work/kinds"
 awk '/^## Layers/ { on = 1 } on && /^\| `/ { split($0, cell, "|"); print cell[2] }' docs/models.md |
     grep -o '`[a-z0-9_]*`' | tr -d '`' | sort >"$work/listed"
-check "docs/models.md has all $(wc -l <"$work/kinds") kinds of layer" diff "$work/kinds" "$work/listed"
+check "docs/models.md lists all $(wc -l <"$work/kinds") kinds of layers" diff "$work/kinds" "$work/listed"
 
 sed -n '/^```c$/,/^```$/p' README.md | grep -v '^```' >"$work/model"
 cat graphs/*.c >"$work/graphs"
 while IFS= read -r line; do
-    grep -qxF "$line" "$work/graphs" || fail "README.md: graphs/ has no line \"$line\""
+    grep -qxF "$line" "$work/graphs" || fail "README.md: line \"$line\" is not in graphs/"
 done <"$work/model"
 check "README has a model of $(wc -l <"$work/model") lines" test "$(wc -l <"$work/model")" -ge 5
 check "README has at most 150 lines" test "$(wc -l <README.md)" -le 150
 
 version=$("$STARSTEP" --version)
 check "NEWS begins with this version: $version" test "starstep $(sed -n '3s/ .*//p' NEWS)" = "$version"
-check "the manual is of this version" grep -q "^\\.TH STARSTEP 1 .*\"$version\"" docs/starstep.1
+check "the manual has this version" grep -q "^\\.TH STARSTEP 1 .*\"$version\"" docs/starstep.1
 finish

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The commands of docs/from-pytorch.md that take the place of five guides': guides.py compares them with the guides' own,
-# and each block runs as it stands there, with small data. What stands between them and the program makes models narrow
-# and runs short, and where there is no GPU (an emulated one is one) takes CPUs, whose ranks mpiexec starts.
-# shellcheck disable=SC2154  # $top_srcdir, $STARSTEP: make check's
+# The commands of docs/from-pytorch.md that replace those of five guides: guides.py compares them with the guides, and
+# each block is run unchanged with small data. A wrapper of starstep uses narrow models and short runs, and without a
+# GPU (a real or emulated one) it runs on CPUs, with ranks started by mpiexec.
+# shellcheck disable=SC2154  # $top_srcdir, $STARSTEP: from make check
 # shellcheck disable=SC2034  # for common.sh
 uses_gpu=1
 . "${srcdir:-.}/tests/common.sh"
@@ -57,7 +57,7 @@ ln -s "$top_srcdir/slurm" slurm
 starts "small data" "$STARSTEP" data make cifar100 --out data --train 2048 --test 64
 starts "small images" "$STARSTEP" data make tinyimagenet --out tiny-imagenet-200 --classes 4 --train 1024 --val 16
 
-# The blocks of that section as files
+# Write the blocks of the section to files
 awk '/^## /{on = $0 == "## Whole runs, side by side"}
      on && /^```sh$/{file = "../block-" ++n; next}
      /^```/{file = ""} file{print > file}' "$top_srcdir/docs/from-pytorch.md"
@@ -67,7 +67,7 @@ for block in ../block-*; do
     run bash -e "$block"
     check "$(grep -oE '^(starstep|slurm/)[^\\]*' "$block" | tr -s ' \n' ' ' | cut -c 1-130): exit code $code" [ $code -eq 0 ]
     if grep -q ' train ' "$block"; then
-        check "it has trained" grep -q '^Total training time' "$work/out"
+        check "it trains" grep -q '^Total training time' "$work/out"
     fi
 done
 check "six runs" [ $count -eq 6 ]
@@ -75,7 +75,7 @@ check "curves of the monitor" [ -s run/use.svg ]
 check "$(wc -l <"$work/jobs") jobs for sbatch" [ "$(grep -c -E 'slurm/([1248](gpu|node)|scaling)\.sh ' "$work/jobs")" -eq 9 ]
 site=$(. "$top_srcdir/slurm/site.conf" && printf '%s\n' "${TRAIN[@]}" "${GPU_TRAIN[@]}")
 if [ -n "$PYTHON" ]; then
-    check "they, and the recipes, train as the guides do" eval \
+    check "the commands and the recipes match the guides" eval \
         '"$STARSTEP" train --help table | "$PYTHON" "$top_srcdir/tests/cli/guides.py" "$top_srcdir/docs/from-pytorch.md" "$site" "$top_srcdir/graphs/recipes"'
 fi
 finish

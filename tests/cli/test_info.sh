@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# starstep info on machines kept as hwloc XML: ranks that compute on CPUs, and, with the emulated GPU,
-# ranks on GPUs, which tell each other where they are.
+# starstep info on machines recorded as hwloc XML: ranks that compute on CPUs and, with the emulated GPU, ranks on GPUs,
+# which exchange their placement.
 uses_gpu=yes
 . "${srcdir:-.}/tests/common.sh"
 machines=${srcdir:-.}/tests/runtime/placement
 only_emulated_gpus
 
-# on MACHINE RANKS GPUS ARGUMENT...: info as that machine would give it
+# on MACHINE RANKS GPUS ARGUMENT...: run info on this machine
 on() {
     local launcher=()
     [ "$2" -gt 1 ] && launcher=("$MPIEXEC" -n "$2")
@@ -15,7 +15,7 @@ on() {
     [ $code -eq 0 ] || fail "info on $1, $2 ranks: exit code $code"
 }
 
-# says WHAT LINE...: these are the lines from the first rank's on
+# says WHAT LINE...: compare the output from the line of rank 0 on
 says() {
     local what=$1
     shift
@@ -52,24 +52,24 @@ if [ -n "$emulation" ]; then
         '  driver:        core 0' \
         '  communication: core 1, with the submission of tasks' \
         '  loading:       2 workers on cores 2-7'
-    # Of the GH200's GPUs the emulated one gets the second one's place: its bus number is in domain 0.
+    # The emulated GPU gets the place of the second GPU of the GH200 machine: its bus ID is in domain 0.
     sed 's/0019:/0000:/g' "$machines/gh200.xml" >"$work/gh200.xml"
     machines=$work on gh200 1 1 --workers 2
     says "one rank on the second GH200" \
         'rank 0 of 1: 72 of 288 cores' \
         '  gpu:           0, host emulation, 0000:01:00.0' \
-        "  memory:        NUMA node 1, never a device's, near the GPU" \
+        "  memory:        NUMA node 1, host memory only, near the GPU" \
         '  driver:        core 72' \
         '  communication: core 73, with the submission of tasks' \
         '  loading:       2 workers on cores 74-143'
     on laptop 1 1 --device cuda --gpu 3
-    check "a GPU that is not there" grep -q 'gpu: *3 is not there, this process may use 1$' "$work/out"
+    check "a GPU that does not exist" grep -q 'gpu: *3 not found, this process can use 1$' "$work/out"
     on laptop 1 1 --device cpu
     check "--device cpu" grep -q '^  compute: ' "$work/out"
     if have_ranks; then
         on workstation 3 2
         nccl=$(sed -n 's/^  transport: *\(NCCL [0-9.]*, started over mpi\)$/\1/p' "$work/out" | head -n 1)
-        # A build without NCCL would sum on the CPU.
+        # A build without NCCL all-reduces on the CPU.
         nccl=${nccl:-mpi, $library}
         says "three ranks on two GPUs" \
             'rank 0 of 3: 4 of 16 cores' \
@@ -95,9 +95,9 @@ if [ -n "$emulation" ]; then
             '  communication: core 13, with the submission of tasks' \
             '  loading:       2 workers on cores 14-15' \
             "  transport:     $nccl"
-        # One rank that sees no GPU
+        # One rank without a visible GPU
         either 2 env SS_HOSTGPU_DEVICES=1 "$STARSTEP" info or env SS_HOSTGPU_DEVICES=0 "$STARSTEP" info
-        check "ranks on CPUs when one sees no GPU" test "$(grep -c '^  compute: ' "$work/out")" -eq 2
+        check "ranks on CPUs when one has no visible GPU" test "$(grep -c '^  compute: ' "$work/out")" -eq 2
     fi
 fi
 

@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
-# The man page has every option of every command, with its value, help and default as --help has them.
-# shellcheck disable=SC2154  # $top_srcdir: make check's
+# The man page lists every option of every command, with the value, help and default of --help.
+# shellcheck disable=SC2154  # $top_srcdir: from make check
 . "${srcdir:-.}/tests/common.sh"
 
 page=$top_srcdir/docs/starstep.1
-cp "$top_srcdir/docs/starpu.md" "$work/" || exit 99 # beside the pages below
+cp "$top_srcdir/docs/starpu.md" "$work/" || exit 99 # next to the pages below
 manual() {
     "$top_srcdir/tools/manual" "$STARSTEP" "$1" >"$work/page" 2>"$work/err"
 }
 manual "$page"
-check "the page is as \`make manual\` makes it" diff "$page" "$work/page"
+check "the page is up to date (\`make manual\`)" diff "$page" "$work/page"
 
-# What somebody changed there is put right, and what was said of an option is not lost when it goes.
+# Manual changes are corrected, and additional text of an option is not lost when the option is removed.
 sed -e 's/^Default: 0\.95\.$/Default: 0.8./' -e '/^\.TP$/{N;/momentum/{N;N;N;N;d}}' "$page" >"$work/old"
-check "something was changed" eval '! cmp -s "$page" "$work/old"'
+check "the page was changed" eval '! cmp -s "$page" "$work/old"'
 manual "$work/old"
-check "an option that lacks is written" diff <(grep -v '^As in PyTorch\.$' "$page") <(grep -v '^As in PyTorch\.$' "$work/page")
+check "a missing option is added" diff <(grep -v '^As in PyTorch\.$' "$page") <(grep -v '^As in PyTorch\.$' "$work/page")
 sed 's/^\\fB\\-\\-momentum/&s/' "$page" >"$work/old"
-check "an option that is none" eval '! manual "$work/old" && grep -q "train has no option --momentums any more" "$work/err"'
+check "a nonexistent option" eval '! manual "$work/old" && grep -q "train no longer has the option --momentums" "$work/err"'
 
 options() {
     # shellcheck disable=SC2086 # words
@@ -38,13 +38,13 @@ done < <(
 )
 check "$count commands, each with a section" [ "$count" -ge 17 ]
 
-# The exporter's has those of its parser.
+# The man page of the exporter has all options of its parser.
 other=$top_srcdir/docs/starstep-from-pytorch.1
 while read -r option; do
     check "starstep-from-pytorch $option" grep -qF "${option//-/\\-}" "$other"
 done < <(grep -o 'add_argument("--[a-z-]*"' "$top_srcdir/tools/starstep-from-pytorch" | grep -o -e '--[a-z-]*')
-check "it is of this version" grep -q "\"starstep $("$STARSTEP" --version | sed 's/.* //')\"" "$other"
+check "it has this version" grep -q "\"starstep $("$STARSTEP" --version | sed 's/.* //')\"" "$other"
 if command -v groff >/dev/null; then
-    check "groff has no doubts" [ -z "$(groff -man -ww -Tutf8 -z "$page" "$other" 2>&1)" ]
+    check "groff has no warnings" [ -z "$(groff -man -ww -Tutf8 -z "$page" "$other" 2>&1)" ]
 fi
 finish

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Standard input, output and error that are closed, full, or read by nobody: what a run writes to its files
-# stays the same, and results that could not be printed are not lost in silence.
+# Standard input, output and error that are closed, full, or a broken pipe: the output files of a run are unaffected,
+# and failed writes of results to standard output are reported.
 . "${srcdir:-.}/tests/common.sh"
 
 make_data 64 16
 train=("$STARSTEP" train --data-dir "$work/data" --width 4,4,8,8 --batch-size 16 --epochs 2 --seed 1)
 
-# train_in DIR [OPTION...]: standard files as they are
+# train_in DIR [OPTION...]: train with output files in DIR and the current standard files
 train_in() {
     local dir=$1
     shift
@@ -19,7 +19,7 @@ losses() {
     grep -o '"event":"[a-z]*"\|"[a-z_]*loss":[^,}]*' "$1"
 }
 
-# like_good DIR: the same weights and losses, and nothing in a file that does not belong there
+# like_good DIR: the same weights and losses as in $work/good, and no stray text in the files
 like_good() {
     cmp "$work/good/ck/latest/model.safetensors" "$1/ck/latest/model.safetensors" &&
         ! grep -v '^{"event":"[a-z]*",[^{}]*}$' "$1/log" &&
@@ -28,12 +28,12 @@ like_good() {
         diff <(losses "$work/good/log") <(losses "$1/log")
 }
 
-# code_is N
+# code_is N: check the exit code
 code_is() {
     [ $code -eq "$1" ] || { echo "    exit code $code, not $1"; false; }
 }
 
-# lost REASON: one line says so
+# lost REASON: check that the error is reported in one line
 lost() {
     [ "$(wc -l <"$work/err")" -eq 1 ] && grep -q "^starstep: error: .*: $1" "$work/err"
 }
@@ -56,29 +56,29 @@ for closed in '<&-' '>&-' '2>&-' '<&- >&-' '<&- 2>&-' '>&- 2>&-' '<&- >&- 2>&-';
     *) check "closed $closed: exit code" code_is 0 ;;
     esac
     check "closed $closed: files" like_good "$work/closed$n"
-    [ "$closed" != '>&-' ] || check "closed $closed: it says so" lost 'Bad file descriptor; what was printed'
+    [ "$closed" != '>&-' ] || check "closed $closed: error message" lost 'Bad file descriptor; the output is incomplete'
 done
 timeout -k 5 "$DEADLINE" "$STARSTEP" launch -n 2 --output-dir "$work/logs" info <&- >&- 2>&-
 code=$?
 check "closed: launch: exit code" code_is 0
-check "closed: launch: its logs are files of their own" grep -q '^starstep ' "$work/logs/rank-0.log"
+check "closed: launch: output in separate log files" grep -q '^starstep ' "$work/logs/rank-0.log"
 check "closed: launch: a log without output is empty" [ ! -s "$work/logs/rank-1.log" ]
 
 # --- Full
 train_in "$work/full" </dev/null >/dev/full 2>"$work/err"
 code=$?
 check "full: train: exit code" code_is 1
-check "full: train: it says so" lost 'No space left on device; what was printed'
+check "full: train: error message" lost 'No space left on device; the output is incomplete'
 check "full: train: files" like_good "$work/full"
 
-# full WHAT COMMAND...: what should have been printed is lost, which is an error
+# full WHAT COMMAND...: the lost output must be an error
 full() {
     local what="full: $1"
     shift
     timeout -k 5 "$DEADLINE" "$@" >/dev/full 2>"$work/err" </dev/null
     code=$?
     check "$what: exit code" code_is 1
-    check "$what: it says so" lost 'No space left on device'
+    check "$what: error message" lost 'No space left on device'
 }
 samples="$work/samples"
 mkdir "$samples"
@@ -113,19 +113,19 @@ if have_ranks; then
     check "full: two ranks: checkpoint" [ -s "$work/ranks/epoch-0002/training.safetensors" ]
 fi
 
-# --- Read by nobody: a run of days goes on.
+# --- Broken pipe: train, which may run for days, continues.
 train_in "$work/unread" </dev/null 2>"$work/err" | head -n 1 >"$work/out"
 code=${PIPESTATUS[0]}
 check "unread: exit code" code_is 1
-check "unread: it says so" lost 'Broken pipe; what was printed'
+check "unread: error message" lost 'Broken pipe; the output is incomplete'
 check "unread: one line was read" [ "$(wc -l <"$work/out")" -eq 1 ]
 check "unread: files" like_good "$work/unread"
-# Everything else ends as usual in silence.
+# Other commands end silently by SIGPIPE, as usual.
 {
     "$STARSTEP" plan --model wideresnet --batch-size 1 --format dot
     echo $? >"$work/code"
 } 2>"$work/err" | head -n 1 >"$work/out"
-# 0 if it was quicker than its reader
+# The exit code is 0 if the command finished before its reader.
 check "plan, one line of it: ended by SIGPIPE" grep -qx '141\|0' "$work/code"
 check "plan, one line of it: silent" [ ! -s "$work/err" ]
 

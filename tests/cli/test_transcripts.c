@@ -1,21 +1,23 @@
-/* test_transcripts.c: commands and what they print, word for word, as tests/cli/transcripts/ has it.
+/* test_transcripts.c: compares the output of commands with the transcripts in
+ * tests/cli/transcripts/.
  *
- * A transcript is text: lines "# ..." at its top, then commands behind "$ " with what they print below: stdout,
- * then each line of stderr behind "! ", then "exit code N" unless it is 0. `starstep` is this
- * program as `starstep`, in a child; all else goes to the shell, where that is `$starstep`.
- * Commands run one after the other in an empty folder; `$tests` is the tests' folder. A line
- * "# vary: EXPRESSION" at the top (extended regular expression) names what may differ from run to run; "~"
- * stands for it. A transcript with a line "# needs: mpi" is left out where there is none.
+ * A transcript is a text file: lines "# ..." at the top, then commands after "$ ", each followed by
+ * its output: stdout, then each line of stderr after "! ", then "exit code N" unless it is 0.
+ * `starstep` runs this program as `starstep` in a child process. All other commands are run by the
+ * shell, where it is `$starstep`, and `$tests` is the folder of the tests. Commands run in sequence
+ * in an initially empty folder. A line "# vary: EXPRESSION" at the top (extended regular
+ * expression) matches text that varies between runs; it is replaced by "~". A transcript with a
+ * line "# needs: mpi" is skipped if MPI is not available.
  *
- * SS_UPDATE_GOLDEN=1 writes what is printed now into the transcripts: read the difference. CK_RUN_CASE=plan.txt
- * is one of them. */
+ * SS_UPDATE_GOLDEN=1 updates the transcripts with the current output: review the difference.
+ * CK_RUN_CASE=plan.txt selects one of them. */
 #include "tests/cli/commands.h"
 
 #include <regex.h>
 
 enum { RULES = 16 };
 
-/* What a rule names becomes "~". */
+/* Replace the matches of a rule by "~". */
 static void vary(struct text *t, const regex_t *rule)
 {
     struct text out = {0};
@@ -38,7 +40,7 @@ static void show_difference(const char *name, const struct text *now)
     snprintf(command, sizeof command, "diff -u '%s/%.200s' '%s' >&2", files.home, name,
              in_folder("now"));
     if (system(command) == 0)
-        fprintf(stderr, "no difference by diff\n");
+        fprintf(stderr, "diff reports no difference\n");
 }
 
 static int have_mpi(void)
@@ -97,7 +99,7 @@ START_TEST(transcript)
         ck_assert_int_eq(fclose(f), 0);
     } else if (now.size != written.size || memcmp(now.bytes, written.bytes, now.size)) {
         show_difference(files.names[_i], &now);
-        ck_abort_msg("%s: other output; SS_UPDATE_GOLDEN=1 writes it there", files.names[_i]);
+        ck_abort_msg("%s: the output differs; SS_UPDATE_GOLDEN=1 updates the file", files.names[_i]);
     }
     remove_folder();
     for (int i = 0; i < nrules; i++)

@@ -1,12 +1,12 @@
-/* comm_ranks.c: what every rank does in tests/comm/test_comm_mpi.sh, and a small benchmark.
+/* comm_ranks.c: program run on every rank by tests/comm/test_comm_mpi.sh, and a small benchmark.
  *
- *     comm_ranks MODE TIMEOUT [RANK]     RANK misbehaves in step 5 (stop, halt, kill, dies, absent,
- *                                        abort, memory), or at the start (mismatch, late); steps:
- *                                        nobody does; cut: connections break, and nobody dies;
- *                                        again: nobody does, several times
+ *     comm_ranks MODE TIMEOUT [RANK]     stop, halt, kill, dies, absent, abort, memory: RANK fails
+ *                                        in step 5; mismatch, late: RANK fails at the start;
+ *                                        cut: connections break, but all ranks live; steps: no
+ *                                        failure; again: no failure, opened several times
  *
- * LACKS_MEMORY (environment): which allocation of RANK's own fails as the communicator opens.
- * Exit code 0 when everything held. */
+ * LACKS_MEMORY (environment): number of RANK's allocation that fails while the communicator opens.
+ * Exit code 0 if all checks passed. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -31,7 +31,7 @@
 static const size_t sizes[] = {1, 7, 1000, 65537, 1000003};
 enum { NSIZES = sizeof sizes / sizeof sizes[0] };
 
-/* From now on connections are broken, of which MPI calls tell. */
+/* Set: connections are broken, and MPI_Irecv returns an error. */
 static atomic_int broken;
 
 int MPI_Irecv(void *data, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
@@ -47,7 +47,7 @@ static double now_s(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Sums of whole numbers are exact, whatever the order. */
+/* Sums of integers are exact in any order. */
 static int sums(struct ss_comm *comm)
 {
     int rank = ss_comm_rank(comm), size = ss_comm_size(comm), any = -1;
@@ -92,7 +92,7 @@ static int sums(struct ss_comm *comm)
     double two[2] = {1, rank};
     REQUIRE(ss_comm_allreduce_f64(comm, two, 2, "metrics") == SS_OK);
     REQUIRE(two[0] == size && two[1] == size * (size - 1) / 2);
-    /* In the order of rank: the second one's 1 is lost beside the first one's number, which the third one takes away. */
+    /* Rank order: rank 1's 1 is rounded away next to rank 0's value, which rank 2 cancels. */
     const double orders[] = {0x1p60, 1, -0x1p60};
     double small[2] = {rank + 1, rank < 3 ? orders[rank] : 0};
     REQUIRE(ss_comm_allreduce_start_small(comm, small, 2, (struct ss_comm_tag){1, 0}, "sync fwd",
@@ -111,7 +111,7 @@ static int sums(struct ss_comm *comm)
     return EXIT_SUCCESS;
 }
 
-/* Random floats: the same bits on every rank; the printed hashes let the script compare runs. */
+/* Random floats: bit-identical on all ranks. The script compares the printed hashes of two runs. */
 static int bits(struct ss_comm *comm)
 {
     for (int s = 0; s < NSIZES; s++) {
@@ -145,8 +145,8 @@ static int bits(struct ss_comm *comm)
     return EXIT_SUCCESS;
 }
 
-/* The two halves of a sum: each rank's share has the whole sum's bits, in all formats, and what is
- * gathered too; all sizes under way at once. */
+/* Reduce-scatter and all-gather are bit-identical to the all-reduce in all formats, with all sizes
+ * under way simultaneously. */
 static int halves(struct ss_comm *comm)
 {
     const int rank = ss_comm_rank(comm), size = ss_comm_size(comm);
@@ -203,7 +203,7 @@ static void count(void *arg)
     atomic_fetch_add(&many_ended, 1);
 }
 
-/* Many under way at once, started at different times on each rank: each sum meets its own. */
+/* Many all-reduces in flight, started at different times on each rank, must not be mixed up. */
 static int many(struct ss_comm *comm)
 {
     int rank = ss_comm_rank(comm), size = ss_comm_size(comm);
@@ -227,7 +227,7 @@ static int many(struct ss_comm *comm)
     return EXIT_SUCCESS;
 }
 
-/* A small sum, in which rank `bad` waits when it stops and which the others end. */
+/* A small all-reduce: rank `bad` is stopped while it waits in it, and the others complete it. */
 static int stop_in_small_sum(struct ss_comm *comm, int bad, sem_t *ended)
 {
     static double values[4];
@@ -244,7 +244,7 @@ static int stop_in_small_sum(struct ss_comm *comm, int bad, sem_t *ended)
     return EXIT_SUCCESS;
 }
 
-/* Two buckets a step, about 3 s of them, or until rank `bad` does its mischief in step 5. */
+/* Two buckets per step for about 3 s, or until rank `bad` fails in step 5. */
 static int steps(struct ss_comm *comm, const char *mode, int bad)
 {
     static float data[2][5000];
@@ -253,7 +253,7 @@ static int steps(struct ss_comm *comm, const char *mode, int bad)
     for (uint64_t step = 1; step <= 1000; step++) {
         if (step == 5 && ss_comm_rank(comm) == bad) {
             if (strcmp(mode, "dies") == 0)
-                usleep(50000); /* the others have lost its connections before */
+                usleep(50000); /* the others lose its connections first */
             if (strcmp(mode, "kill") == 0 || strcmp(mode, "dies") == 0)
                 raise(SIGKILL);
             if (strcmp(mode, "stop") == 0)
@@ -286,7 +286,7 @@ static int steps(struct ss_comm *comm, const char *mode, int bad)
     return bad < 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* Every value differs on rank `bad` only. */
+/* --base-lr differs on rank `bad`. */
 static int mismatch(struct ss_comm *comm, int bad)
 {
     REQUIRE(ss_comm_check_consistent(comm, "--epochs", "90") == SS_OK);
@@ -303,7 +303,7 @@ static double cpu_s(int who)
            1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
-/* Milliseconds of one all-reduce; CPU time of the whole process while it waits for a late rank. */
+/* Milliseconds of one all-reduce; CPU time of the process while it waits for a straggler. */
 static int bench(struct ss_comm *comm)
 {
     static const size_t counts[] = {1, 10000, 1 << 18, 1 << 20, 6553600};
@@ -330,7 +330,7 @@ static int bench(struct ss_comm *comm)
             least = times[k] < least ? times[k] : least;
         }
         if (rank == 0)
-            printf("%9zu bytes: mean %.3f ms, least %.3f ms, CPU %.3f ms\n", 4 * counts[s],
+            printf("%9zu bytes: mean %.3f ms, minimum %.3f ms, CPU %.3f ms\n", 4 * counts[s],
                    1e3 * sum / REPEATS, 1e3 * least, 1e3 * (cpu_s(RUSAGE_SELF) - cpu) / REPEATS);
         free(f);
     }
@@ -338,12 +338,12 @@ static int bench(struct ss_comm *comm)
     if (rank == 1)
         sleep(3);
     REQUIRE(ss_comm_barrier(comm, "bench") == SS_OK);
-    printf("rank %d: %.1f %% of a core in %.1f s until the last rank came\n", rank,
+    printf("rank %d: %.1f %% of a core in %.1f s until the last rank arrived\n", rank,
            100 * (cpu_s(RUSAGE_SELF) - cpu) / (now_s() - begin), now_s() - begin);
     return EXIT_SUCCESS;
 }
 
-/* For the script, which must end ranks that nobody can wait for. */
+/* For the script, which kills ranks that outlive their parent. */
 static void write_pid(const char *folder)
 {
     char path[512];

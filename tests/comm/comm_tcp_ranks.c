@@ -1,12 +1,13 @@
-/* comm_tcp_ranks.c: what every rank does in tests/comm/test_comm_tcp.sh.
+/* comm_tcp_ranks.c: program run on every rank by tests/comm/test_comm_tcp.sh.
  *
- *     comm_tcp_ranks MODE TIMEOUT [RANK]     RANK misbehaves in step 5 (kill, stop, absent, abort,
- *                                            leave, cut, fails, endless, other) or at the start
- *                                            (mismatch); steps: nobody; second: ranks 0 and 1 do,
- *                                            in a large broadcast; again: nobody does, several times
+ *     comm_tcp_ranks MODE TIMEOUT [RANK]     kill, stop, absent, abort, leave, cut, fails, endless,
+ *                                            other: RANK fails in step 5; mismatch: RANK fails at
+ *                                            the start; steps: no failure; second: ranks 0 and 1
+ *                                            fail in a large broadcast; again: no failure, opened
+ *                                            several times
  *
- * LACKS_MEMORY (environment): which allocation of RANK's own fails as the communicator opens.
- * Exit code 0 when everything held. */
+ * LACKS_MEMORY (environment): number of RANK's allocation that fails while the communicator opens.
+ * Exit code 0 if all checks passed. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -28,7 +29,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Below, at and above the size of one frame. */
+/* Smaller than, equal to and larger than one frame. */
 static const size_t sizes[] = {0, 1, 7, 1000, 32768, 32769, 300001};
 enum { NSIZES = sizeof sizes / sizeof sizes[0] };
 
@@ -129,8 +130,8 @@ static int collectives(struct ss_comm *comm)
     return EXIT_SUCCESS;
 }
 
-/* Sums of random numbers: the same bits on every rank; the script compares the printed ones of two
- * runs. Ranks arrive in a different order each time. */
+/* Sums of random numbers are bit-identical on all ranks. The script compares the printed hashes of
+ * two runs. Ranks arrive in a different order each time. */
 static int bits(struct ss_comm *comm)
 {
     double d[100];
@@ -162,12 +163,12 @@ static atomic_int many_ended;
 
 static void count(void *arg)
 {
-    /* In the order of starting. */
+    /* Must complete in the order of starting. */
     if (atomic_fetch_add(&many_ended, 1) != *(int *)arg)
         atomic_fetch_add(&many_ended, 1000000);
 }
 
-/* Many queued at once, at different times on each rank: each sum meets its own. */
+/* Many all-reduces in flight, started at different times on each rank, must not be mixed up. */
 static int many(struct ss_comm *comm)
 {
     static int order[MANY];
@@ -193,7 +194,7 @@ static int many(struct ss_comm *comm)
     return EXIT_SUCCESS;
 }
 
-/* Something that ends by itself, on each rank at another time. */
+/* An operation that completes by itself, at a different time on each rank. */
 struct watched {
     int asked, needed, ended;
 };
@@ -213,7 +214,8 @@ static void note_end(void *arg)
     atomic_fetch_add(&many_ended, 1);
 }
 
-/* Sums on GPUs, say, with collectives between them: in this order on all ranks. */
+/* Watched operations, such as all-reduces on GPUs, interleaved with collectives. Same order on all
+ * ranks. */
 static int watched(struct ss_comm *comm)
 {
     static struct watched all[MANY];
@@ -235,8 +237,7 @@ static int watched(struct ss_comm *comm)
     return EXIT_SUCCESS;
 }
 
-/* Hundreds of megabytes; the last rank comes late to the second, by more than what fits into any
- * buffer between. */
+/* Broadcasts of 200 MiB, more than socket buffers hold; the last rank is late for the second. */
 static int large(struct ss_comm *comm)
 {
     size_t bytes = (size_t)200 << 20;
@@ -259,7 +260,7 @@ static int large(struct ss_comm *comm)
     return EXIT_SUCCESS;
 }
 
-/* As if the network were gone: connections end, the process lives on. */
+/* Simulate a network failure: shut down all connections; the process continues. */
 static void cut_connections(void)
 {
     struct sockaddr_storage peer;
@@ -299,7 +300,7 @@ static int misbehave(struct ss_comm *comm, const char *mode)
     return ss_comm_bcast(comm, other, sizeof other, 0, "something else") == SS_OK;
 }
 
-/* Two sums a step, about 3 s of them, or until rank `bad` does its mischief in step 5. */
+/* Two all-reduces per step for about 3 s, or until rank `bad` fails in step 5. */
 static int steps(struct ss_comm *comm, const char *mode, int bad)
 {
     static double data[2][5000];
@@ -327,8 +328,8 @@ static int steps(struct ss_comm *comm, const char *mode, int bad)
     return bad < 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* Rank 1 dies in a broadcast of rank 0, which then has something to tell rank 2, but that does not
- * read on just now; meanwhile rank 0 fails a second time. Rank 2 is told the first reason. */
+/* Rank 1 dies during a broadcast from rank 0. Rank 0 cannot report it to rank 2, which is stopped
+ * and does not read; meanwhile rank 0 fails a second time. Rank 2 must receive the first reason. */
 static struct ss_comm *second_comm;
 
 static void *fail_again(void *first)

@@ -2,16 +2,25 @@
  *
  *     comm_tcp_stranger MODE PORT [COUNT]
  *
- * silent, half: says nothing, or half a hello, and waits; gone: half a hello, then closes; dribble:
- * a byte now and then; garbage: another protocol altogether; protocol: another number of ours; and
- * with the right secret: version, outside, node; far: node, from far away; replay: a proof of
- * another challenge; impostor: listens at PORT, and answers a rank as rank 0 without the secret; root: with it, and
- * then says what has no meaning; mute: says nothing then.
- * Exit code 0 when it was refused in the way that is expected.
+ *     silent    sends nothing and waits
+ *     half      sends half a hello and waits
+ *     gone      sends half a hello and closes
+ *     dribble   sends single bytes with delays
+ *     garbage   uses another protocol
+ *     protocol  uses another version of the protocol
+ *     version, outside, node
+ *               has the right secret, but a wrong version, rank or node in its hello
+ *     far       like node, with the latency of a satellite link
+ *     replay    sends a proof of another challenge
+ *     impostor  listens on PORT and answers as rank 0 without the secret
+ *     root      listens on PORT and answers with the secret, then sends an invalid message
+ *     mute      like root, but then closes without a message
  *
- * crowd, bytes, greeting: COUNT connections at once that say nothing, a byte, or a whole hello and
- * nothing after it. Each that is refused comes again at once, until nobody listens any more. Says
- * "here" when all have come for the first time. */
+ * Exit code 0 if the connection was refused as expected.
+ *
+ * crowd, bytes, greeting: COUNT simultaneous connections that send nothing, one byte, or a complete
+ * hello and nothing after it. Each refused connection reconnects immediately until the port is
+ * closed. Prints "here" when all have connected for the first time. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -29,7 +38,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { FAR_US = 400000 }; /* there and back; around the earth by satellite */
+enum { FAR_US = 400000 }; /* round trip over a satellite link */
 
 static int fail(const char *what)
 {
@@ -37,7 +46,7 @@ static int fail(const char *what)
     return EXIT_FAILURE;
 }
 
-/* Send `bytes` of the hello, every one after a pause, and wait for rank 0 to close. */
+/* Send `bytes` bytes of the hello with a delay after each, and wait for rank 0 to close. */
 static int slow(int fd, const struct ss_tcp_hello *hello, size_t bytes, unsigned pause_us)
 {
     double end = ss_seconds() + 20;
@@ -48,18 +57,18 @@ static int slow(int fd, const struct ss_tcp_hello *hello, size_t bytes, unsigned
         usleep(pause_us);
     }
     if (ss_tcp_receive_all(fd, &answer, sizeof answer, end) == 0)
-        return fail("it was answered");
-    return errno == ETIMEDOUT ? fail("it was not refused") : EXIT_SUCCESS;
+        return fail("unexpected answer");
+    return errno == ETIMEDOUT ? fail("not refused") : EXIT_SUCCESS;
 }
 
 static int expect(int fd, enum ss_tcp_code code, struct ss_tcp_answer *answer)
 {
     if (ss_tcp_receive_all(fd, answer, sizeof *answer, ss_seconds() + 20) != 0)
         return fail("no answer");
-    return answer->code == code ? EXIT_SUCCESS : fail("another answer");
+    return answer->code == code ? EXIT_SUCCESS : fail("answer has another code");
 }
 
-/* A whole handshake with the right secret, but for what the mode spoils. */
+/* A complete handshake with the right secret and the one error that `mode` selects. */
 static int shake_hands(int fd, const char *mode, const struct ss_comm_env *env,
                        struct ss_tcp_hello *hello)
 {
@@ -75,7 +84,7 @@ static int shake_hands(int fd, const char *mode, const struct ss_comm_env *env,
         hello->node = -1;
     }
     if (far)
-        usleep(FAR_US / 4); /* the rest of the hello's way; a connection is there without it */
+        usleep(FAR_US / 4); /* delay of the hello; the connection needs none */
     if (ss_tcp_key(env, key) != SS_OK ||
         ss_tcp_send_all(fd, hello, sizeof *hello, ss_seconds() + 20) != 0)
         return fail("cannot send");
@@ -92,11 +101,12 @@ static int shake_hands(int fd, const char *mode, const struct ss_comm_env *env,
         return EXIT_FAILURE;
     ss_tcp_root_proof(key, hello, &challenge, &answer, proof);
     if (ss_digest_equal(proof, answer.bytes) == replay)
-        return fail("a wrong proof of rank 0");
+        return fail("wrong proof from rank 0");
     return EXIT_SUCCESS;
 }
 
-/* Rank 0's part, without the secret: the rank must not believe it. With it, what comes then must end the rank. */
+/* Act as rank 0. Without the secret the rank must reject the answer; with it, the invalid or
+ * missing message that follows must end the rank. */
 static int impostor(const char *mode, int port)
 {
     int listener = ss_tcp_listen("127.0.0.1", port), fd = -1;
@@ -109,7 +119,7 @@ static int impostor(const char *mode, int port)
         return fail("cannot listen");
     struct pollfd one = {.fd = listener, .events = POLLIN};
     if (poll(&one, 1, 20000) != 1 || (fd = accept(listener, NULL, NULL)) < 0)
-        return fail("nobody came");
+        return fail("no rank connected");
     if (ss_tcp_receive_all(fd, &hello, sizeof hello, end) != 0 ||
         ss_tcp_challenge_fill(&challenge) != SS_OK ||
         ss_tcp_send_all(fd, &challenge, sizeof challenge, end) != 0 ||
@@ -117,7 +127,7 @@ static int impostor(const char *mode, int port)
         return fail("no proof");
     ss_tcp_answer_fill(&answer, SS_TCP_ACCEPTED);
     if (strcmp(mode, "impostor") == 0) {
-        /* The rank's own proof, sent back, is none. */
+        /* The rank's own proof, sent back, is not a valid proof of rank 0. */
         memcpy(answer.bytes, proof, sizeof proof);
     } else {
         if (ss_comm_env_read(&env) != SS_OK || ss_tcp_key(&env, key) != SS_OK)
@@ -128,11 +138,11 @@ static int impostor(const char *mode, int port)
         return fail("cannot answer");
     const struct ss_tcp_header header = {.type = SS_TCP_BYE};
     if (strcmp(mode, "root") == 0 && ss_tcp_send_all(fd, &header, sizeof header, end) != 0)
-        return fail("cannot say anything");
+        return fail("cannot send a message");
     if (strcmp(mode, "mute") == 0)
         return EXIT_SUCCESS;
     if (ss_tcp_receive_all(fd, proof, 1, end) == 0 || errno == ETIMEDOUT)
-        return fail("the rank stayed");
+        return fail("the rank did not close the connection");
     return EXIT_SUCCESS;
 }
 
@@ -152,20 +162,20 @@ static int garbage(int fd)
     if (ss_tcp_send_all(fd, text, strlen(text), ss_seconds() + 20) != 0)
         return fail("cannot send");
     if (ss_tcp_receive_all(fd, &byte, 1, ss_seconds() + 20) == 0)
-        return fail("it was answered");
-    return errno == ETIMEDOUT ? fail("it was not refused") : EXIT_SUCCESS;
+        return fail("unexpected answer");
+    return errno == ETIMEDOUT ? fail("not refused") : EXIT_SUCCESS;
 }
 
 struct crowd {
     struct sockaddr_in to;
     struct ss_tcp_hello hello;
-    size_t says; /* bytes of the hello, at once */
+    size_t says; /* bytes of the hello to send */
     int count, here, came;
     struct pollfd *fds;
     char *connected;
 };
 
-/* 0: nobody listens any more. */
+/* Open connection i. Returns 0 if the connection fails immediately. */
 static int come(struct crowd *c, int i)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
@@ -176,7 +186,7 @@ static int come(struct crowd *c, int i)
            (connect(fd, (struct sockaddr *)&c->to, sizeof c->to) == 0 || errno == EINPROGRESS);
 }
 
-/* What one of them does when its connection has come about, or something was said to it. */
+/* Handle an event of connection i (connected, data, closed). Returns 0 if the port is closed. */
 static int stir(struct crowd *c, int i)
 {
     char dropped[1024];
@@ -210,12 +220,12 @@ static int crowd(struct crowd *c)
     c->fds = calloc((size_t)c->count, sizeof *c->fds);
     c->connected = calloc((size_t)c->count, 1);
     if (!c->fds || !c->connected || getrlimit(RLIMIT_NOFILE, &files) != 0)
-        return fail("cannot make a crowd");
+        return fail("cannot prepare the connections");
     files.rlim_cur = files.rlim_max;
     setrlimit(RLIMIT_NOFILE, &files);
     for (int i = 0; i < c->count; i++)
         if (!come(c, i))
-            return fail("cannot come");
+            return fail("cannot connect");
     while (ss_seconds() < end) {
         poll(c->fds, (nfds_t)c->count, 1000);
         for (int i = 0; i < c->count; i++)
@@ -224,7 +234,7 @@ static int crowd(struct crowd *c)
                 return EXIT_SUCCESS;
             }
     }
-    return fail("somebody listens for ever");
+    return fail("the port is still open after 60 s");
 }
 
 int main(int argc, char **argv)

@@ -1,9 +1,9 @@
-/* comm_wait_ranks.c: what every rank does in tests/comm/test_comm_mpi.sh and test_comm_tcp.sh to count
- * how often the communication thread asks while it waits: not in vain more often than it must.
+/* comm_wait_ranks.c: program run on every rank by tests/comm/test_comm_mpi.sh and test_comm_tcp.sh.
+ * Counts how often the communication thread polls while it waits, and checks an upper bound.
  *
  *     comm_wait_ranks
  *
- * Exit code 0 when everything held. */
+ * Exit code 0 if all checks passed. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -16,15 +16,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* While nothing moves a thread asks one to twelve thousand times a second, whatever waits; without sleeps
- * it does so up to a million times. On a busy machine both are fewer. */
+/* Without progress a thread polls 1000 to 12000 times per second for any number of operations;
+ * without sleeps, up to a million times. On a busy machine both are lower. */
 enum { SUMS = 12, COUNT = 100000, WAIT_US = 1000000, MOST_ASKED = 60000 };
 
 #ifdef HAVE_MPI
 #    include <mpi.h>
 
-/* How often MPI was asked whether something has ended: these take the place of the library's, which
- * has them under a second name for such ends. */
+/* Number of MPI completion tests, counted through MPI's profiling interface. */
 static atomic_int mpi_asked;
 
 int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
@@ -39,7 +38,7 @@ int MPI_Testsome(int n, MPI_Request *requests, int *nended, int *ended, MPI_Stat
     return PMPI_Testsome(n, requests, nended, ended, statuses);
 }
 
-/* All ranks but the last begin sums and wait for it. */
+/* All ranks except the last one start all-reduces and wait for the last one. */
 static int sums_wait(struct ss_comm *comm)
 {
     static float data[SUMS][COUNT];
@@ -59,11 +58,11 @@ static int sums_wait(struct ss_comm *comm)
         REQUIRE(ss_comm_allreduce_start_f32(comm, data[k], COUNT, SS_DTYPE_F32,
                                             (struct ss_comm_tag){1, k}, post, &ended) == SS_OK);
     if (!late) {
-        usleep(WAIT_US / 4); /* at first data may come at any moment */
+        usleep(WAIT_US / 4); /* at first data may still arrive */
         atomic_store(&mpi_asked, 0);
         usleep(WAIT_US);
         const int asked = atomic_load(&mpi_asked);
-        printf("MPI was asked %d times\n", asked);
+        printf("MPI was polled %d times\n", asked);
         REQUIRE(asked > 0 && asked < MOST_ASKED);
     }
     for (int k = 0; k <= SUMS; k++)
@@ -77,7 +76,7 @@ static int sums_wait(struct ss_comm *comm)
 #endif
 
 static struct watched {
-    atomic_int asked, over, turn; /* turn: when it has ended, from 1 */
+    atomic_int asked, over, turn; /* turn: order of completion, from 1 */
 } all[SUMS];
 static atomic_int turns;
 
@@ -102,8 +101,8 @@ static int total(void)
     return sum;
 }
 
-/* Only the first one can end next, and only that one is asked. The last two are of the other channel:
- * over TCP that has the same order. */
+/* Only the first operation can end next, and only that one is polled. The last two use the other
+ * channel, which has its own order over MPI and the same order over TCP. */
 static int watches_wait(struct ss_comm *comm)
 {
     const int orders = strcmp(ss_comm_backend(comm), "mpi") == 0 ? 2 : 1;
@@ -114,7 +113,7 @@ static int watches_wait(struct ss_comm *comm)
     }
     usleep(WAIT_US);
     const int asked = total();
-    printf("asked %d times\n", asked);
+    printf("polled %d times\n", asked);
     REQUIRE(asked > 0 && asked < MOST_ASKED);
     for (int k = 0; k < SUMS; k++) {
         const int first = k == 0 || (orders == 2 && k == SUMS - 2);

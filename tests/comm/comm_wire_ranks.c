@@ -1,12 +1,14 @@
-/* comm_wire_ranks.c: what every rank does in tests/comm/test_comm_wire.sh: sums of floats that travel in
- * 2 bytes.
+/* comm_wire_ranks.c: program run on every rank by tests/comm/test_comm_wire.sh: all-reduces of
+ * floats in 2-byte wire formats.
  *
- *     comm_wire_ranks sums        against double precision, and equal bits; prints hashes
- *     comm_wire_ranks checked     the start-up check, of data that arrive unharmed
- *     comm_wire_ranks MODE        a bit flips on the way: "share" and "sum" in the two halves of
- *                                 mpi_all_reduce.c's own all-reduce, "mpi" in MPI's: it is noticed
- *     comm_wire_ranks bench       milliseconds of a sum in each format
- * Exit code 0 when everything held. */
+ *     comm_wire_ranks sums        compare with double precision; bit-identical on all ranks; prints
+ *                                 hashes
+ *     comm_wire_ranks checked     the start-up check with intact data
+ *     comm_wire_ranks MODE        the start-up check must detect a bit flip: "share" and "sum" in
+ *                                 the two halves of the all-reduce in mpi_all_reduce.c, "mpi" in
+ *                                 MPI's
+ *     comm_wire_ranks bench       milliseconds of an all-reduce in each format
+ * Exit code 0 if all checks passed. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -27,9 +29,9 @@
 static const size_t sizes[] = {1, 7, 64, 1000, 65537, 1000003};
 enum { NSIZES = sizeof sizes / sizeof sizes[0], SPECIAL = 4, MOST_DIRECT = 16 };
 
-/* The library's calls come here first, by MPI's profiling interface. */
-static int flip_half = -1, flip_mpi; /* which messages of this rank lose a bit */
-static int longest;                  /* message of 2-byte numbers to another rank, in elements */
+/* Intercept the library's MPI calls (MPI profiling interface). */
+static int flip_half = -1, flip_mpi; /* messages of this rank in which a bit is flipped */
+static int longest;                  /* longest message of 2-byte numbers, in elements */
 
 static void flip(const void *data, int count)
 {
@@ -68,7 +70,7 @@ static enum ss_status sum(struct ss_comm *comm, float *x, size_t n, enum ss_dtyp
     return status;
 }
 
-/* What a rank adds. */
+/* Fill in a rank's contribution. */
 static void fill(float *x, size_t n, int rank, int which)
 {
     struct ss_rng rng;
@@ -77,7 +79,7 @@ static void fill(float *x, size_t n, int rank, int which)
         x[i] = (ss_rng_uniform(&rng) - 0.5f) * exp2f((float)ss_rng_below(&rng, 24) - 16);
 }
 
-/* Half the distance between neighbouring numbers, relative, and below the normal ones. */
+/* Half the distance between adjacent numbers: relative, and absolute for subnormal numbers. */
 static double half_step(enum ss_dtype t)
 {
     return t == SS_DTYPE_F16 ? 0x1p-11 : 0x1p-8;
@@ -87,15 +89,16 @@ static double smallest_half(enum ss_dtype t)
     return t == SS_DTYPE_F16 ? 0x1p-25 : 0x1p-134;
 }
 
-/* Which way mpi_all_reduce.c chooses. */
+/* 1: mpi_all_reduce.c leaves this size to MPI's all-reduce. */
 static int by_mpi(const struct ss_comm *comm, size_t n)
 {
     const int size = ss_comm_size(comm);
     return size > MOST_DIRECT || n / (size_t)size < 1024 || getenv("STARSTEP_COMM_PART");
 }
 
-/* Every rank's number is rounded once, together something as large as the sum of magnitudes, and
- * then the sum, or with MPI's own all-reduce each of the partial sums. */
+/* Compare with the sum in double precision. Error bound: each rank's number is rounded once
+ * (relative to the sum of magnitudes), then the sum, or each partial sum if MPI's all-reduce is
+ * used. */
 static int check_sum(struct ss_comm *comm, const float *got, size_t n, int which, enum ss_dtype t)
 {
     const int size = ss_comm_size(comm);
@@ -124,7 +127,7 @@ static int check_sum(struct ss_comm *comm, const float *got, size_t n, int which
         }
         inexact += error > 1e-6 * magnitude[i];
     }
-    /* They did travel in 2 bytes. */
+    /* The numbers were really sent in 2 bytes. */
     REQUIRE(n < 1000 || inexact > n / 2);
     free(x);
     free(want);
@@ -132,7 +135,7 @@ static int check_sum(struct ss_comm *comm, const float *got, size_t n, int which
     return EXIT_SUCCESS;
 }
 
-/* mpi_all_reduce.c's own all-reduce, to the bit: all numbers rounded, added in the order of ranks. */
+/* Exact result of the all-reduce in mpi_all_reduce.c: all numbers rounded, added in rank order. */
 static int check_exact(struct ss_comm *comm, const float *got, size_t n, int which, enum ss_dtype t)
 {
     const int size = ss_comm_size(comm);
@@ -187,8 +190,8 @@ static int sums(struct ss_comm *comm, enum ss_dtype t)
             return EXIT_FAILURE;
         free(x);
     }
-    /* What is not finite on one rank, or becomes so, arrives on all; a mean within the range does,
-     * though its sum is beyond it. By both ways of summing. */
+    /* A value that is or becomes infinite or NaN on one rank arrives on all ranks. A mean within
+     * the range arrives although the sum exceeds the range. Both all-reduce algorithms. */
     for (int s = 2; s < NSIZES; s++) {
         const size_t n = sizes[s];
         float *x = calloc(n, sizeof *x);
@@ -214,8 +217,8 @@ static int sums(struct ss_comm *comm, enum ss_dtype t)
     return EXIT_SUCCESS;
 }
 
-/* Shares go in one message within a node, and in pieces that Open MPI sends over TCP without asking
- * first to another node. */
+/* Within a node a share is one message. Between nodes it is split into pieces below Open MPI's
+ * eager limit over TCP. */
 static int check_messages(const struct ss_comm *comm)
 {
     const char *asked = getenv("STARSTEP_COMM_PIECE");
@@ -229,7 +232,7 @@ static int check_messages(const struct ss_comm *comm)
     return EXIT_SUCCESS;
 }
 
-/* One rank's data are harmed: the start-up check fails on all. */
+/* Data of one rank are corrupted: the start-up check fails on all ranks. */
 static int harmed(struct ss_comm *comm, enum ss_dtype t, const char *mode)
 {
     const size_t small = 100, large = 100003;
@@ -261,7 +264,7 @@ static int bench(struct ss_comm *comm, enum ss_dtype t)
             least = fmin(least, ms);
         }
         if (ss_comm_rank(comm) == 0)
-            printf("%s, %9zu floats: mean %.3f ms, least %.3f ms\n", ss_dtype_name(t), counts[s],
+            printf("%s, %9zu floats: mean %.3f ms, minimum %.3f ms\n", ss_dtype_name(t), counts[s],
                    total / REPEATS, least);
         free(x);
     }

@@ -1,11 +1,11 @@
-/* consistency_ranks.c: what every rank does in tests/comm/test_consistency.sh.
+/* consistency_ranks.c: program run on every rank by tests/comm/test_consistency.sh.
  *
- *     consistency_ranks MODE     MODE is what the last rank does: same, shown (only what is shown
- *                               differs), value, missing, more, name, long; or options: every
- *                               option of training in turn is another one there
+ *     consistency_ranks MODE     MODE selects the difference on the last rank: same (none), shown
+ *                               (only the displayed text), value, missing, more, name, long; or
+ *                               options: each training option in turn has another value there
  *
- * Exit code 0 when the ranks are found alike, 3 when a difference is found, 1 when
- * this test fails. */
+ * Exit code 0 if the ranks are reported as consistent, 3 if a difference is reported, 1 if this
+ * test fails. */
 #include "comm/comm.h"
 #include "core/log.h"
 #include "train/options.h"
@@ -58,7 +58,7 @@ static int compare(struct ss_comm *comm, const char *mode)
     return 0;
 }
 
-/* Another value than the default. */
+/* Set the option to a value other than the default. */
 static void change(const struct ss_option *row, struct ss_train_options *o)
 {
     void *at = (char *)o + row->offset;
@@ -70,7 +70,8 @@ static void change(const struct ss_option *row, struct ss_train_options *o)
         *(long *)at += 1;
         break;
     case SS_OPT_FLOAT:
-        *(double *)at += row->min < row->number ? -1e-9 : 1e-9; /* the smallest change counts */
+        /* A minimal change must be detected. */
+        *(double *)at += row->min < row->number ? -1e-9 : 1e-9;
         break;
     case SS_OPT_TEXT:
         *(const char **)at = "another";
@@ -84,7 +85,8 @@ static void change(const struct ss_option *row, struct ss_train_options *o)
     }
 }
 
-/* 0: each option that must be the same is refused by its name, and only those. */
+/* Return 0 if a difference in each option that must be consistent is reported with the option's
+ * name, and other differences are accepted. */
 static int compare_options(struct ss_comm *comm)
 {
     int bad = ss_comm_rank(comm) == ss_comm_size(comm) - 1, failures = 0;

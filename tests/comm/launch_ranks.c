@@ -1,12 +1,15 @@
-/* launch_ranks.c: starstep launch with ranks that do as they are told, for tests/comm/test_launch.sh.
+/* launch_ranks.c: starstep launch with scripted ranks, for tests/comm/test_launch.sh.
  *
  *     launch_ranks launch OPTION... info MODE [ARGUMENT]
  *
- * env: print this rank's place, files and group; exe: print where the program and its libraries
- * are; exit CODE RANK: that rank ends with CODE, the others stay; meet: open the communicator and
- * heartbeat until a signal stops one of them, as training does: the first one asks, the second one ends.
- * Each rank leaves its number in $WORK/pid.RANK; while $WORK/hold is there, rank 1
- * does not begin. */
+ *     env             print this rank's variables, files and process group
+ *     exe             print the paths of the program and its libraries
+ *     exit CODE RANK  RANK exits with CODE, the others wait
+ *     meet            open the communicator and run collectives until one rank receives a signal,
+ *                     as in training: the first signal requests a stop, the second terminates
+ *
+ * In modes exit and meet each rank writes its process id to $WORK/pid.RANK. In mode meet rank 1
+ * does not start while $WORK/hold exists. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -64,7 +67,7 @@ static int exe(void)
     return EXIT_SUCCESS;
 }
 
-/* Under another name first: who sees it sees all of it. */
+/* Write under another name, then rename: readers never see a partial file. */
 static int leave_number(const char *rank)
 {
     char path[4096], whole[4096];

@@ -1,10 +1,11 @@
-/* links_ranks.c: one rank that looks at its links as `starstep doctor` does, for tests/comm/test_links.sh
- * and tests/gpu/test_gpu_links.sh.
+/* links_ranks.c: one rank that runs the link check of `starstep doctor`, for
+ * tests/comm/test_links.sh and tests/gpu/test_gpu_links.sh.
  *
- *     links_ranks cpu|cuda SECONDS LINK_GBIT TIMEOUT [RANK]     RANK never comes
- * Rank 0 prints a line for each finding: verdict, check, figure, what was expected, text. Exit code 1:
- * something is broken. WRONG_ELEMENT (environment): the float that rank 0 sends wrong over MPI, in each
- * whole piece of a message. */
+ *     links_ranks cpu|cuda SECONDS LINK_GBIT TIMEOUT [RANK]     RANK does not enter the check
+ *
+ * Rank 0 prints a line for each finding: verdict, check, measured value, expected value, text. Exit
+ * code 1 if a finding is "broken". WRONG_ELEMENT (environment): index of the float that rank 0
+ * corrupts in each full-size piece of a message over MPI. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif

@@ -30,7 +30,7 @@ tests_comm_comm_tcp_ranks_SOURCES = tests/comm/comm_tcp_ranks.c tests/comm/ranks
 tests_comm_comm_tcp_ranks_LDADD = $(TEST_LIBS)
 tests_comm_comm_tcp_stranger_SOURCES = tests/comm/comm_tcp_stranger.c
 tests_comm_comm_tcp_stranger_LDADD = $(TEST_LIBS)
-# Ranks of this node, started without MPI
+# starstep launch: ranks of this node, without MPI
 tests_comm_launch_ranks_SOURCES = tests/comm/launch_ranks.c src/start.c
 tests_comm_launch_ranks_LDADD = $(TEST_LIBS)
 TESTS += tests/comm/test_links.sh tests/comm/test_comm_tcp.sh tests/comm/test_comm_mpi.sh tests/comm/test_comm_wire.sh tests/comm/test_launch.sh
@@ -44,14 +44,13 @@ tests_comm_comm_ranks_SOURCES = tests/comm/comm_ranks.c tests/comm/ranks_again.h
 tests_comm_comm_ranks_LDADD = $(TEST_LIBS) -lm
 tests_comm_consistency_ranks_SOURCES = tests/comm/consistency_ranks.c
 tests_comm_consistency_ranks_LDADD = $(TEST_LIBS)
-# The program itself
+# The program, with a corrupted all-reduce
 check_PROGRAMS += tests/comm/wrong_all_reduce
 tests_comm_wrong_all_reduce_SOURCES = tests/comm/wrong_all_reduce.c $(starstep_SOURCES)
 tests_comm_wrong_all_reduce_LDADD = $(starstep_LDADD) $(DEPENDENCY_LIBS)
 endif
 
-# Runs of training on CPUs, for which oneDNN is needed: ranks that go wrong, what they must have alike, what
-# each decided, and many of them
+# Training on CPUs (needs oneDNN): failing ranks, consistency of ranks, placement of each rank, many ranks
 TESTS += tests/comm/test_rank_loss.sh tests/comm/test_ranks.sh tests/comm/test_consistency.sh \
 	tests/comm/test_show_ranks.sh tests/comm/test_many_ranks.sh tests/comm/test_grad_dtype.sh tests/comm/test_shard_optimizer.sh \
 	tests/comm/test_blocked_output.sh tests/comm/test_wrong_all_reduce.sh

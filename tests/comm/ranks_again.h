@@ -1,5 +1,6 @@
-/* ranks_again.h: a rank that lacks memory; and communicators that are opened and closed one after the other, as by a program that trains several
- * times, leave no memory, file or thread behind. */
+/* ranks_again.h: allocation failures on one rank, and repeated opening and closing of
+ * communicators, as by a program that trains several times, without leaks of memory, files or
+ * threads. */
 #ifndef TESTS_COMM_RANKS_AGAIN_H
 #define TESTS_COMM_RANKS_AGAIN_H
 
@@ -9,7 +10,8 @@
 
 #include <stdio.h>
 
-/* LACKS_MEMORY (environment): which allocation from here on fails, if this rank, whose number is `me`, is the bad one. */
+/* If this rank, number `me`, is rank `bad`, let the allocation fail whose number from here on is
+ * LACKS_MEMORY (environment). */
 static inline void limit_memory(const char *me, int bad)
 {
     const char *at = getenv("LACKS_MEMORY");
@@ -17,7 +19,8 @@ static inline void limit_memory(const char *me, int bad)
         leak_counter_fail(atol(at));
 }
 
-/* One communicator, and sums on it: of a bucket where the backend has them (gradients), and of metrics. */
+/* Open one communicator and run all-reduces on it: of buckets if the backend supports them
+ * (`gradients`), and of metrics. */
 static inline int again_once(const struct ss_comm_config *config, int gradients)
 {
     static float gradient[5000];
@@ -43,7 +46,7 @@ static inline int again_once(const struct ss_comm_config *config, int gradients)
 static inline int again(const struct ss_comm_config *config, int gradients)
 {
     enum {
-        FIRST = 2, /* behind this one, libraries have all files that they keep */
+        FIRST = 2, /* after this one, libraries have opened all files that they retain */
         LAST = 5
     };
     const long blocks = leak_counter_blocks();

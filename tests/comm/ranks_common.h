@@ -1,4 +1,4 @@
-/* What the programs have in common that are run as ranks by the tests of src/comm. */
+/* Common to the programs that the tests of src/comm run as ranks. */
 #ifndef SS_TESTS_RANKS_COMMON_H
 #define SS_TESTS_RANKS_COMMON_H
 
@@ -7,7 +7,7 @@
 #include <semaphore.h>
 #include <stdlib.h>
 
-/* In a function that returns an exit code. */
+/* For functions that return an exit code. */
 #define REQUIRE(condition)                                                                         \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -16,7 +16,7 @@
         }                                                                                          \
     } while (0)
 
-/* A ss_comm_done_fn: what waits may go on. */
+/* An ss_comm_done_fn that posts a semaphore. */
 static inline void post(void *semaphore)
 {
     sem_post(semaphore);

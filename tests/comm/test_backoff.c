@@ -1,5 +1,4 @@
-/* test_backoff.c: how long a communication thread sleeps while nothing moves, on a clock of the
- * test's own. */
+/* test_backoff.c: sleep times of a communication thread without progress, on a simulated clock. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -10,7 +9,7 @@
 
 enum { MS = 1000000 };
 
-/* Wait for so long in which nothing moves; returns how many looks that took. */
+/* Simulate a wait of `ns` without progress. Returns the number of polls. */
 static int wait_for(struct ss_backoff *pause, uint64_t *now, uint64_t ns, uint64_t usual)
 {
     const uint64_t begin = *now;
@@ -33,22 +32,22 @@ START_TEST(pause_looks)
     uint64_t now = 5 * MS;
     ss_backoff_progressed(&pause, now);
     ck_assert_uint_eq(ss_backoff_next(&pause, now, SS_BACKOFF_USUAL_NS), SS_BACKOFF_LEAST_NS);
-    /* What comes soon is noticed soon; a second costs hardly more than its thousand sleeps. */
+    /* Early events are detected early; a wait of one second costs about 1000 polls. */
     ck_assert_int_ge(wait_for(&pause, &now, MS, SS_BACKOFF_USUAL_NS), 6);
     ck_assert_int_le(wait_for(&pause, &now, 1000 * MS, SS_BACKOFF_USUAL_NS), 1200);
     ck_assert_int_le(wait_for(&pause, &now, 1000 * MS, SS_BACKOFF_USUAL_NS), 1000);
-    /* A doubt costs few looks. */
+    /* A restart costs few polls. */
     ss_backoff_restart(&pause);
     ck_assert_uint_eq(ss_backoff_next(&pause, now, SS_BACKOFF_USUAL_NS), SS_BACKOFF_LEAST_NS);
     ck_assert_int_le(wait_for(&pause, &now, 100 * MS, SS_BACKOFF_USUAL_NS), 60);
-    /* Whatever it was: after a move the sleeps are short again. */
+    /* After progress the sleeps are short again. */
     ss_backoff_progressed(&pause, now);
     ck_assert_uint_eq(ss_backoff_next(&pause, now, SS_BACKOFF_USUAL_NS), SS_BACKOFF_LEAST_NS);
     ck_assert_uint_eq(ss_backoff_next(&pause, now, SS_BACKOFF_USUAL_NS), 2 * SS_BACKOFF_LEAST_NS);
 }
 END_TEST
 
-/* Who is in more of a hurry may say so, in a short wait. */
+/* The caller may request shorter sleeps for short waits. */
 START_TEST(pause_usual)
 {
     struct ss_backoff pause = {0};

@@ -1,4 +1,4 @@
-/* test_comm.c: one rank without MPI. */
+/* test_comm.c: communicator of a single rank without MPI. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -70,7 +70,7 @@ START_TEST(one_rank)
     ck_assert_ptr_null(gathered);
     ck_assert_int_eq(ss_comm_check_consistent(comm, "--epochs", "3"), SS_OK);
     ck_assert_int_eq(ss_comm_verify(comm, SS_DTYPE_F32, counts, 3), SS_OK);
-    ss_comm_abort(comm, SS_ERR_IO); /* returns: there is nobody to end */
+    ss_comm_abort(comm, SS_ERR_IO); /* returns: there are no other ranks */
     ss_comm_close(comm);
     ss_comm_close(NULL);
 }
@@ -87,14 +87,14 @@ static enum ss_comm_poll poll_thrice(void *arg)
     return ++w->polls < 3 ? w->polls == 1 ? SS_POLL_NOT_REACHED : SS_POLL_UNDER_WAY : w->last;
 }
 
-/* The last message says how many seconds: no fewer than these. */
+/* Check that the last message reports a wait of at least `seconds`. */
 static void check_waited(const char *words, double seconds)
 {
     const char *at = strstr(ss_log_last_error(), words);
     ck_assert_msg(at && strtod(at + strlen(words), NULL) >= seconds, "%s", ss_log_last_error());
 }
 
-/* Work that somebody else does: polled until it has ended, at most for the timeout. */
+/* External work is polled until it has ended or the timeout expires. */
 START_TEST(watched)
 {
     struct ss_comm_config self = {"self", 0.2};

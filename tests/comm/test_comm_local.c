@@ -1,5 +1,5 @@
-/* test_comm_local.c: what ranks of one node are told by the program that starts them, and on which
- * inherited socket rank 0 listens. */
+/* test_comm_local.c: the environment that the launcher sets for ranks of one node, and the
+ * inherited socket on which rank 0 listens. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -21,7 +21,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* In front of the C library's. */
+/* Overrides the C library's function. */
 static int has_no_random_numbers;
 
 ssize_t getrandom(void *to, size_t bytes, unsigned flags)
@@ -33,7 +33,7 @@ ssize_t getrandom(void *to, size_t bytes, unsigned flags)
 }
 
 static const struct {
-    const char *variables, *message; /* NULL: alone */
+    const char *variables, *message; /* NULL: a single process */
 } places[] = {
     {"", NULL},
     /* A batch script, an interactive step, one task of each launcher. */
@@ -71,7 +71,7 @@ START_TEST(alone)
 }
 END_TEST
 
-/* The value of `name` in the list: NULL if it is not there; it must not be there twice. */
+/* Return the value of `name` in the list, or NULL. Fails if it is listed twice. */
 static const char *find(char *const *list, const char *name)
 {
     const char *found = NULL;
@@ -122,7 +122,7 @@ START_TEST(environment)
     ck_assert_str_eq(find(rank0.list, "STARSTEP_LISTEN_FD"), listener);
     for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++)
         ck_assert_msg(!find(rank2.list, gone[i]), "%s", gone[i]);
-    /* The rest stays, also what only begins alike. */
+    /* Other variables stay, including those that share a prefix. */
     ck_assert_str_eq(find(rank2.list, "SLURM_JOB_ID"), "7");
     ck_assert_str_eq(find(rank2.list, "OMPI_MCA_btl"), "self");
     ck_assert_str_eq(find(rank2.list, "RANKS"), "5");
@@ -134,7 +134,7 @@ START_TEST(environment)
 }
 END_TEST
 
-/* Each has a port and a secret of its own, and the socket is not for what is started besides. */
+/* Each world has its own port and secret; other child processes do not inherit the socket. */
 START_TEST(worlds)
 {
     struct ss_local_world a, b;
@@ -142,7 +142,7 @@ START_TEST(worlds)
     ck_assert_int_eq(ss_local_world_open(2, &a), SS_OK);
     ck_assert_int_eq(ss_local_world_open(2, &b), SS_OK);
     ck_assert_int_ne(a.port, b.port);
-    ck_assert_int_gt(a.port, 1023); /* the kernel's choice: not one of a service */
+    ck_assert_int_gt(a.port, 1023); /* chosen by the kernel; not a system port */
     ck_assert_str_ne(a.secret, b.secret);
     ck_assert_uint_eq(strlen(a.secret), 2 * SS_LOCAL_SECRET);
     ck_assert_uint_eq(strspn(a.secret, "0123456789abcdef"), 2 * SS_LOCAL_SECRET);
@@ -154,7 +154,7 @@ START_TEST(worlds)
 }
 END_TEST
 
-/* --- What rank 0 accepts as its socket */
+/* --- Sockets that rank 0 accepts */
 
 static struct ss_comm_env env;
 static struct ss_handshake handshake;
@@ -197,14 +197,14 @@ START_TEST(other_files)
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
     ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(sa_family_t)), 0);
     ck_assert_int_eq(listen(fd, 1), 0);
-    refused(fd, "it is a socket of another kind");
+    refused(fd, "it is not an IP socket");
     fd = loopback(SOCK_DGRAM, 0, &env.ports[0]);
-    refused(fd, "it is not for connections");
+    refused(fd, "it is not a stream socket");
     fd = loopback(SOCK_STREAM, 0, &env.ports[0]);
-    refused(fd, "it does not listen");
+    refused(fd, "it is not listening");
     fd = loopback(SOCK_STREAM, 1, &port);
     env.ports[0] = port == 65535 ? 1 : port + 1;
-    refused(fd, "the other ranks look for rank 0 at port ");
+    refused(fd, "the other ranks connect to rank 0 at port ");
 }
 END_TEST
 
@@ -230,7 +230,7 @@ START_TEST(no_secret)
     ck_assert_int_eq(ss_local_world_open(2, &world), SS_ERR_LIBRARY);
     ck_assert_msg(strstr(ss_log_last_error(), "no random numbers"), "%s", ss_log_last_error());
     ck_assert_int_eq(world.size, 7);
-    ck_assert_int_ge(fcntl(STDIN_FILENO, F_GETFD), 0); /* nothing else was closed */
+    ck_assert_int_ge(fcntl(STDIN_FILENO, F_GETFD), 0); /* other descriptors stay open */
 }
 END_TEST
 

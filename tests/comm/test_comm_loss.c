@@ -1,4 +1,4 @@
-/* test_comm_loss.c: the death of a neighbour, and the guard over calls that never return. */
+/* test_comm_loss.c: detection of the next rank's death, and the timeout of calls that may hang. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -25,7 +25,7 @@ static void quiet(void)
     ss_log_set_quiet(1);
 }
 
-/* A process that plays the next rank: sends its card and waits for its end. */
+/* Start a process that acts as the next rank: it sends its card and waits to be killed. */
 static pid_t start_next_rank(struct ss_peer_death_card *card)
 {
     int ends[2];
@@ -53,7 +53,7 @@ static int died_within(struct ss_peer_death *n, int ms)
     return poll(&fd, 1, ms) == 1;
 }
 
-/* 0: it dies; 1: it dies after the end has begun; 2 to 5: it is not to be watched. */
+/* 0: it dies; 1: it dies after the end of the run has begun; 2 to 5: it must not be watched. */
 START_TEST(neighbour)
 {
     struct ss_peer_death n;
@@ -64,7 +64,7 @@ START_TEST(neighbour)
     ck_assert_uint_ne(next.since, 0);
     next.boot[0] ^= _i == 2;
     next.space_no += _i == 3;
-    next.since += _i == 4; /* the number is another process's by now */
+    next.since += _i == 4; /* the process id has been reused */
     own.board = _i == 5 ? -1 : own.board;
     ss_peer_death_open(&n, &own, &own, &next);
     ck_assert_int_eq(n.rank, 5);
@@ -78,7 +78,7 @@ START_TEST(neighbour)
         ck_assert_int_eq(died_within(&n, 0), 0);
     if (_i == 1)
         ss_peer_death_end(&n);
-    kill(pid, SIGKILL); /* not waited for yet: a dead process that its parent has not noticed */
+    kill(pid, SIGKILL); /* a zombie: the parent has not waited yet */
     if (watched) {
         ck_assert_int_eq(died_within(&n, 30000), 1);
         ck_assert_int_eq(ss_peer_death_happened(&n), _i == 0);
@@ -98,7 +98,7 @@ static void nap_ms(int ms)
     nanosleep(&t, NULL);
 }
 
-/* A process that looks like rank 7 of the job, stopped. */
+/* Start a stopped process with the environment of rank 7 of the job. */
 static pid_t start_stopped_rank(void)
 {
     char *words[] = {"sleep", "60", NULL};
@@ -138,11 +138,11 @@ START_TEST(siblings)
     waitpid(second, NULL, 0);
     ss_stopped_ranks_describe(text, sizeof text);
     ck_assert_str_eq(text, one);
-    for (size_t room = 1; room < 20; room++) {
+    for (size_t capacity = 1; capacity < 20; capacity++) {
         memset(text, '#', sizeof text);
-        ss_stopped_ranks_describe(text, room);
-        ck_assert_uint_lt(strlen(text), room);
-        ck_assert_int_eq(text[room], '#');
+        ss_stopped_ranks_describe(text, capacity);
+        ck_assert_uint_lt(strlen(text), capacity);
+        ck_assert_int_eq(text[capacity], '#');
     }
     setenv("PMIX_NAMESPACE", "job.", 1);
     ss_stopped_ranks_describe(text, sizeof text);
@@ -155,7 +155,7 @@ START_TEST(siblings)
 }
 END_TEST
 
-/* What is cleared, or set again in time, does not fire. */
+/* A timeout that is cleared or set again in time does not expire. */
 START_TEST(guard_cleared)
 {
     ck_assert_int_eq(ss_call_timeout_start(), SS_OK);
@@ -168,7 +168,7 @@ START_TEST(guard_cleared)
 }
 END_TEST
 
-/* Ends with exit code 1. The last word cannot be taken back, also not by a thread that is still at work. */
+/* Exits with code 1. A final timeout cannot be set again or cleared, even by another thread. */
 START_TEST(guard)
 {
     ck_assert_int_eq(ss_call_timeout_start(), SS_OK);
@@ -188,7 +188,7 @@ START_TEST(guard)
 }
 END_TEST
 
-/* A pipe that is full and that nobody reads, as fd. */
+/* Replace fd by a full pipe without a reader. */
 static void block(int fd)
 {
     int ends[2];
@@ -212,11 +212,11 @@ static void *fill_stdout(void *unused)
 static void *warn(void *unused)
 {
     (void)unused;
-    ss_warn("nobody reads this");
+    ss_warn("this has no reader");
     return NULL;
 }
 
-/* 0: standard output is blocked, 1: standard error, 2: both; a thread waits in each of them. */
+/* 0: standard output is blocked, 1: standard error, 2: both; one thread blocks in each. */
 static void end_with_blocked_output(int blocked, int messages)
 {
     pthread_t thread;
@@ -241,7 +241,7 @@ static void end_with_blocked_output(int blocked, int messages)
         nap_ms(1000);
 }
 
-/* The guard's second, another one for its message, and time to get a core. */
+/* The process must end within 8 s: the timeout, the time for its message, and scheduling delays. */
 START_TEST(guard_with_blocked_output)
 {
     int ends[2], status;
@@ -261,7 +261,7 @@ START_TEST(guard_with_blocked_output)
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
     }
-    ck_assert_msg(ended, "the guard hangs");
+    ck_assert_msg(ended, "the timeout does not end the process");
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 1);
     ck_assert_int_ge(read(ends[0], text, sizeof text - 1), 0);
     if (_i == 0)

@@ -1,9 +1,8 @@
 #!/bin/sh
-# test_comm_mpi.sh: the MPI backend on 1 to 4 ranks of this machine: exact sums, equal bits, and runs
-# with a rank that misbehaves, which must end within the deadline and name that rank.
+# test_comm_mpi.sh: the MPI backend on 1 to 5 ranks of this machine: exact sums, bit-identical results, and
+# failing ranks: the run must end within the deadline and name the rank.
 #
-# Uses tests/comm/comm_ranks and comm_wait_ranks of the build folder it runs in, and mpiexec from
-# $MPIEXEC or the PATH.
+# Uses tests/comm/comm_ranks and comm_wait_ranks of the build folder, and mpiexec from $MPIEXEC or PATH.
 
 # shellcheck source=tests/skip.sh
 . "${srcdir:-.}/tests/skip.sh"
@@ -16,20 +15,20 @@ fi
 
 # shellcheck source=tests/launcher.sh
 . "${srcdir:-.}/tests/launcher.sh"
-# What the MPI library itself leaves behind is not ours to fix.
+# Ignore leaks of the MPI library.
 export ASAN_OPTIONS="detect_leaks=0:$ASAN_OPTIONS"
-# A test may itself run inside a job step.
+# The test may run inside a job step.
 for name in $(env | sed -n 's/^\(SLURM_[A-Za-z0-9_]*\|PMIX\?_[A-Za-z0-9_]*\|OMPI_COMM_WORLD_[A-Z_]*\)=.*/\1/p'); do
     unset "$name"
 done
 
 work=$(mktemp -d) || exit 99
-# Runs started at the same time by other tests would race for one session folder.
+# Simultaneous runs of other tests would race for one session folder.
 export OMPI_MCA_orte_tmpdir_base="$work"
 failures=0
 
 cleanup() {
-    # A stopped rank that outlived its mpiexec; its environment shows that the number is still its own.
+    # Kill stopped ranks that outlived mpiexec; the environment confirms that the process id was not reused.
     for file in "$work"/pid.*; do
         pid=${file##*.}
         if tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" |
@@ -64,12 +63,12 @@ expect_ok() {
     [ $code -eq 0 ] || fail "$* ranks: exit code $code"
 }
 
-# expect_end MESSAGE RANKS MODE TIMEOUT RANK: not 0, within 8 s after the timeout, with the message
+# expect_end MESSAGE RANKS MODE TIMEOUT RANK: fails within 8 s after the timeout, with the message
 expect_end() {
     message=$1
     shift
     run "$@"
-    # 137 is timeout's own kill, or mpiexec's word for a killed rank.
+    # 137: killed by timeout, or mpiexec's exit code for a killed rank.
     if [ $code -eq 0 ] || [ $code -eq 124 ] || { [ $code -eq 137 ] && [ "$2" != kill ] && [ "$2" != dies ]; }; then
         fail "$*: exit code $code"
     elif [ $seconds -gt $(($3 + 8)) ]; then
@@ -79,9 +78,9 @@ expect_end() {
     fi
 }
 
-# Two runs have the same bits, also when shares go in many messages: within a node they go in one, to
-# other nodes in pieces of 60000 bytes.
-# The thread sanitizer (ARCHER) makes ranks slow: it sees fewer of them, and none that are late on purpose.
+# Two runs are bit-identical, also when shares are split into pieces: one message within a node, pieces of
+# 60000 bytes between nodes.
+# The thread sanitizer (ARCHER) slows ranks down: fewer ranks, and no failing ranks.
 sizes='1 2 3 4 5'
 [ -z "${ARCHER:-}" ] || sizes='2 3'
 for n in $sizes; do
@@ -92,15 +91,15 @@ for n in $sizes; do
     cp "$work/out" "$work/bits"
     STARSTEP_COMM_PIECE=60000 && export STARSTEP_COMM_PIECE
     expect_ok $n bits 20
-    cmp -s "$work/bits" "$work/out" || fail "$n ranks: another run, in pieces, differs in bits"
+    cmp -s "$work/bits" "$work/out" || fail "$n ranks: a second run, in pieces, is not bit-identical"
     unset STARSTEP_COMM_PIECE
 done
-# More pieces than there may be.
+# More pieces than the maximum.
 STARSTEP_COMM_PIECE=100 && export STARSTEP_COMM_PIECE
 expect_ok 2 sums 20
 expect_ok 3 halves 20
 unset STARSTEP_COMM_PIECE
-# Several parts a collective, as for counts beyond an int.
+# Several parts per collective, as for counts that exceed an int.
 STARSTEP_COMM_PART=1000 && export STARSTEP_COMM_PART
 expect_ok 3 sums 20
 expect_ok 3 halves 20
@@ -113,27 +112,27 @@ finish() {
 }
 [ -z "${ARCHER:-}" ] || finish
 
-# A thread that waits does not ask without pause.
+# A waiting thread polls with backoff.
 program=${COMM_WAIT_RANKS:-./tests/comm/comm_wait_ranks} expect_ok 2
 program=${COMM_WAIT_RANKS:-./tests/comm/comm_wait_ranks} expect_ok 3
 
 expect_end 'option --base-lr differs: rank 0 has 0.1, rank 2 has 0.01' 4 mismatch 5 2
-expect_end 'step 5, bucket 0: waited [0-9.]* s for rank 2 (.*), whose last sign of life' 3 stop 3 2
-expect_end 'step 5, bucket 0: waited [0-9.]* s for rank 0 (.*), whose last sign of life' 3 stop 3 0
-# It waited in a sum that the others have ended.
-expect_end 'step 5, bucket 0: waited [0-9.]* s for rank 1 (.*), whose last sign of life' 2 halt 3 1
+expect_end 'step 5, bucket 0: waited [0-9.]* s for rank 2 (.*), whose last message' 3 stop 3 2
+expect_end 'step 5, bucket 0: waited [0-9.]* s for rank 0 (.*), whose last message' 3 stop 3 0
+# Rank 1 is stopped in an all-reduce that the others have ended.
+expect_end 'step 5, bucket 0: waited [0-9.]* s for rank 1 (.*), whose last message' 2 halt 3 1
 expect_end 'waited [0-9.]* s for rank 1 (.*), which answers but has not started it' 2 absent 3 1
 expect_end 'waited [0-9.]* s for rank 0 (.*), which answers but has not started it' 3 absent 3 0
 expect_end '\(rank 1 .*[Kk]illed\|for rank 1 \)' 2 kill 5 1
-# Connections break a moment before it has died, or without anybody's death.
+# Connections break shortly before the rank dies, or without a death.
 expect_end 'step 5, bucket 0: lost rank 1 (.*), which has died' 2 dies 5 1
 expect_end 'step 5, bucket 0: all-reduce failed: ' 2 cut 5 1
 expect_end 'rank 1\] disk full' 3 abort 5 1
 expect_end 'rank 1\] .*memory.*figures' 3 memory 20 1
 expect_end 'MPI_Init did not return before the timeout' 2 late 3 1
 
-# All ranks stopped for longer than the timeout, as by a batch system that suspends a job: time in
-# which nobody could answer is held against nobody.
+# All ranks are stopped for longer than the timeout, as by a batch system that suspends a job: this time
+# does not count.
 rm -f "$work"/pid.*
 (sleep 1.5; kill -STOP $(cat "$work"/pid.*); sleep 4; kill -CONT $(cat "$work"/pid.*)) &
 expect_ok 3 steps 2

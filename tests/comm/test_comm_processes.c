@@ -1,9 +1,9 @@
-/* test_comm_processes.c: ranks as processes of this machine, over TCP and MPI: what test_comm_tcp.sh and
- * test_comm_mpi.sh have most of, in the shortest form. Each case starts the ranks of tests/comm/comm_tcp_ranks or
- * comm_ranks in a mode; how they end and one thing that is said are what they should be.
+/* test_comm_processes.c: ranks as processes of this machine, over TCP and MPI: a short version of
+ * test_comm_tcp.sh and test_comm_mpi.sh. Each case starts ranks of tests/comm/comm_tcp_ranks or
+ * comm_ranks in one mode and checks their exit codes and one message.
  *
- * MPIEXEC (environment; none: the cases over MPI are left out); the programs lie in tests/comm of the working
- * directory. */
+ * MPIEXEC (environment): without it the MPI cases are skipped. The programs are in tests/comm of
+ * the working directory. */
 #ifndef _GNU_SOURCE
 #    define _GNU_SOURCE
 #endif
@@ -20,12 +20,12 @@
 static const struct {
     int mpi, ranks;
     const char *mode;  /* MODE TIMEOUT [RANK] */
-    const char *codes; /* a regular expression, of "rank: code" lines or of mpiexec's code */
-    const char *says;  /* likewise, of a line; NULL: nothing is said */
+    const char *codes; /* regular expression for the "rank: code" lines or mpiexec's exit code */
+    const char *says;  /* regular expression for a line of stderr; NULL: no output */
     const char *set;   /* environment */
 } cases[] = {
 #define GONE                                                                                       \
-    "rank 1 \\([^ ]*\\), whose last sign of life was [0-9.]* s ago: its connection was closed; "   \
+    "rank 1 \\([^ ]*\\), whose last message was [0-9.]* s ago: its connection was closed; "        \
     "ending"
 #define LOST "(step 5, bucket 0: waited [0-9.]* s for|after step [45], bucket [01]: lost) "
     {0, 2, "collectives 10", "^0: 0\n1: 0\n$", NULL, ""},
@@ -51,13 +51,13 @@ static const struct {
      "it \\(it is past step 4",
      ""},
     {0, 3, "stop 3 1", "^0: 1\n1: 137\n2: 1\n$",
-     "step 5, bucket 0: waited [0-9.]* s for rank 1 \\([^ ]*\\), whose last sign of life was "
+     "step 5, bucket 0: waited [0-9.]* s for rank 1 \\([^ ]*\\), whose last message was "
      "[1-9][0-9.]* s ago; ending all",
      ""},
     {0, 3, "mismatch 5 2", "^0: 3\n1: 3\n2: 3\n$",
      "option --base-lr differs: rank 0 has 0.1, rank 2 has 0.01", ""},
     {0, 3, "name 3", "^0: 1\n1: 1\n2: 2\n$",
-     "waited 3.0 s for 1 of 3 ranks that did not come: rank 2;", "ABSENT=2"},
+     "waited 3.0 s for 1 of 3 ranks that did not connect: rank 2;", "ABSENT=2"},
     {1, 3, "sums 20", "^0\n$", NULL, ""},
     {1, 3, "sums 20", "^0\n$", NULL, "STARSTEP_COMM_PART=1000"},
     {1, 2, "sums 20", "^0\n$", NULL, "STARSTEP_COMM_PIECE=100"},
@@ -92,14 +92,14 @@ static const struct {
     LACKS("1", "0", "6", "the start-up of ranks"),
     LACKS("1", "0", "7", "the start-up of ranks"),
     LACKS("1", "0", "8", "the start-up of ranks"),
-    LACKS("5", "0", "11", "(a collective|the values of a sum over all ranks)"),
+    LACKS("5", "0", "11", "(a collective|the values of an all-reduce)"),
     LACKS_MPI("1", "2", "out of memory for the MPI communicator"),
     LACKS_MPI("0", "3", "out of memory for the nodes of all ranks"),
     LACKS_MPI("0", "4", "out of memory for the watchdog's table of ranks"),
     LACKS_MPI("1", "5", "out of memory for the watchdog's table of ranks"),
     LACKS_MPI("1", "6", "out of memory for the watchdog's table of ranks"),
     LACKS_MPI("0", "7", "out of memory for the watchdog's table of ranks"),
-    /* This one may be the communication thread's. */
+    /* This allocation may be in the communication thread. */
     LACKS_MPI("1", "10",
               "(out of memory for a collective|"
               "step 1, bucket [01]: all-reduce failed: MPI_ERR_NO_MEM: out of memory)"),
@@ -107,7 +107,7 @@ static const struct {
 };
 enum { CASES = sizeof cases / sizeof cases[0] };
 
-/* One that nobody listens at, below those of outgoing connections. */
+/* Return a free port below the range of outgoing connections. */
 static int free_port(void)
 {
     for (int port = 10000 + getpid() * 53 % 5000;; port++) {
@@ -173,10 +173,10 @@ START_TEST(ranks)
     ck_assert_msg(matches(cases[_i].codes, codes, 0), "%d ranks, %s: codes\n%s\n%s",
                   cases[_i].ranks, cases[_i].mode, codes, err);
     if (cases[_i].says)
-        ck_assert_msg(matches(cases[_i].says, err, REG_NEWLINE), "%d ranks, %s: says\n%s",
+        ck_assert_msg(matches(cases[_i].says, err, REG_NEWLINE), "%d ranks, %s: output\n%s",
                       cases[_i].ranks, cases[_i].mode, err);
     else
-        ck_assert_msg(size == 0, "%d ranks, %s: says\n%s", cases[_i].ranks, cases[_i].mode, err);
+        ck_assert_msg(size == 0, "%d ranks, %s: output\n%s", cases[_i].ranks, cases[_i].mode, err);
     free(codes);
     free(err);
     remove_folder();
@@ -194,7 +194,7 @@ int main(void)
 {
     const char *sanitizer = getenv("ASAN_OPTIONS");
     char options[512];
-    /* What a process ends with without a clean end, or MPI leaves behind, is not ours to look for. */
+    /* Ignore leaks of processes that end abnormally, and of MPI. */
     snprintf(options, sizeof options, "detect_leaks=0:%s", sanitizer ? sanitizer : "");
     setenv("ASAN_OPTIONS", options, 1);
     forget();

@@ -1,5 +1,4 @@
-/* test_comm_tcp_env.c: which rank a process is, from made-up environments; and the proofs with
- * which ranks meet. */
+/* test_comm_tcp_env.c: rank and address from synthetic environments; proofs of the handshake. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -39,7 +38,7 @@ START_TEST(torchrun)
     ck_assert_str_eq(env.host, "n1");
     ck_assert_str_eq(env.job, "");
     ck_assert(env.nports == 1 && env.ports[0] == 29500);
-    /* It wins over a complete job step, whatever that says. */
+    /* It takes precedence over a complete job step with other values. */
     expect(SLURM "SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=1 " TORCH);
     ck_assert(env.kind == SS_ENV_TORCHRUN && env.rank == 5 && env.size == 8);
     expect(TORCH "MASTER_ADDR=[fe80::1] TORCHELASTIC_USE_AGENT_STORE=True");
@@ -52,7 +51,7 @@ START_TEST(torchrun)
 }
 END_TEST
 
-/* The socket that rank 0 inherits; the other ranks do not look. */
+/* The socket that rank 0 inherits. The other ranks ignore the variable. */
 START_TEST(listener)
 {
     expect(TORCH "RANK=0 LOCAL_RANK=0");
@@ -96,7 +95,7 @@ START_TEST(slurm)
     expect(SLURM "SLURM_LAUNCH_NODE_IPADDR=10.0.0.1");
     ck_assert_str_eq(env.host, "gpu003");
     ck_assert_str_eq(env.fallback, "10.0.0.1");
-    /* An address of one's own, and variables of torchrun's that say the same. */
+    /* An explicit address, and variables of torchrun with the same values. */
     expect(SLURM "MASTER_ADDR=here MASTER_PORT=4711 WORLD_SIZE=8 RANK=5");
     ck_assert(env.kind == SS_ENV_SLURM && env.nports == 1 && env.ports[0] == 4711);
     ck_assert_str_eq(env.host, "here");
@@ -105,12 +104,12 @@ START_TEST(slurm)
 }
 END_TEST
 
-/* Not one of several. */
+/* Environments of a single process. */
 static const char *const alone[] = {
     "",
     "MASTER_ADDR=here MASTER_PORT=4711",
     "RANK= WORLD_SIZE=",
-    /* A batch script, with and without its step's number; an interactive shell; a lone task. */
+    /* A batch script, without and with its step number; an interactive shell; a single task. */
     "SLURM_PROCID=0 SLURM_NTASKS=8 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_JOB_ID=7",
     "SLURM_PROCID=0 SLURM_NTASKS=8 SLURM_JOB_ID=7 SLURM_STEP_ID=4294967291",
     "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=8 SLURM_JOB_ID=7 SLURM_STEP_ID=4294967290",
@@ -182,7 +181,7 @@ START_TEST(refused)
     ck_assert_msg(strstr(ss_log_last_error(), wrong[_i].message), "%s: %s", wrong[_i].variables,
                   ss_log_last_error());
     ck_assert_ptr_null(strchr(ss_log_last_error(), '\n'));
-    /* Nobody is made a world of its own by mistake. */
+    /* It must not become a world of one rank. */
     ck_assert_int_eq(ss_comm_open(&config, &comm), SS_ERR_INVALID);
 }
 END_TEST
@@ -262,7 +261,7 @@ START_TEST(first_host)
     } else {
         ck_assert_msg(status == SS_ERR_INVALID, "%s", lists[_i].list);
     }
-    /* Room for the name and its end, and no byte more. */
+    /* A buffer of exactly the name and its terminating zero. */
     if (lists[_i].first) {
         size_t n = strlen(lists[_i].first);
         memset(host, '#', sizeof host);
@@ -273,7 +272,7 @@ START_TEST(first_host)
 }
 END_TEST
 
-/* Keys differ with the secret and the job; proofs with every part of what was said. */
+/* Keys depend on the secret and the job; proofs depend on every field of the messages. */
 START_TEST(proofs)
 {
     unsigned char key[SS_SHA256_BYTES], other[SS_SHA256_BYTES], proof[SS_SHA256_BYTES],
@@ -325,7 +324,7 @@ START_TEST(proofs)
 }
 END_TEST
 
-/* What is signed is part of the protocol: programs of one version understand each other. */
+/* The signed data are part of the protocol: builds of one version must be compatible. */
 START_TEST(golden_proofs)
 {
     static const char *const golden[] = {

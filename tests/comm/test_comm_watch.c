@@ -1,4 +1,4 @@
-/* test_comm_watch.c: the watchdog's decisions on made-up heartbeats. */
+/* test_comm_watch.c: the watchdog's decisions on synthetic heartbeats. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Four ranks in step 12: all heard just now, all have started collective 8. */
+/* Four ranks in step 12; all have just sent a heartbeat and have started collective 8. */
 static struct ss_watch_rank ranks[4];
 static char text[512];
 
@@ -46,12 +46,12 @@ START_TEST(watch_silent)
     ranks[0].heartbeat.waited_s = 30.1;
     ranks[1].heard_s = ranks[2].heard_s = 130;
     ck_assert_int_eq(verdict(130.4), 1);
-    ck_assert_str_eq(text, "step 12, bucket 2: waited 30.1 s for rank 3 (d), whose last sign of "
-                           "life was 30.4 s ago; ending all ranks");
-    /* Nobody waits in a collective. */
+    ck_assert_str_eq(text, "step 12, bucket 2: waited 30.1 s for rank 3 (d), whose last "
+                           "message was 30.4 s ago; ending all ranks");
+    /* No rank waits in a collective. */
     ranks[0].heartbeat.waiting_seq = 0;
     ck_assert_int_eq(verdict(130.4), 1);
-    ck_assert_str_eq(text, "waited for rank 3 (d), whose last sign of life was 30.4 s ago; ending "
+    ck_assert_str_eq(text, "waited for rank 3 (d), whose last message was 30.4 s ago; ending "
                            "all ranks");
 }
 END_TEST
@@ -67,7 +67,7 @@ START_TEST(watch_behind)
     ck_assert_str_eq(text, "step 12, bucket 2: rank 1 waited 30.2 s for rank 2 (c), which answers "
                            "but has not started it (it is past step 12, bucket 1); ending all "
                            "ranks");
-    /* A blocking call is named by what it is; the rank waited for may be rank 0 itself. */
+    /* A blocking call is reported by its name; the rank waited for may be rank 0. */
     strcpy(ranks[1].heartbeat.what, "metrics");
     ranks[1].heartbeat.step = 0;
     ranks[2].heartbeat.started = 8;
@@ -83,10 +83,10 @@ START_TEST(watch_behind)
     ranks[0].heartbeat.started = 8;
     ck_assert_int_eq(verdict(100.4), 1);
     ck_assert_ptr_nonnull(strstr(text, "has not started it (it is at evaluation); ending"));
-    /* A rank that is behind because it waits itself is not to blame for what another one does. */
+    /* A rank that is behind because it waits for another rank is not reported; the other one is. */
     ranks[3].heard_s = 90;
     ck_assert_int_eq(verdict(100.4), 1);
-    ck_assert_ptr_nonnull(strstr(text, "waited 30.2 s for rank 3 (d), whose last sign of life was "
+    ck_assert_ptr_nonnull(strstr(text, "waited 30.2 s for rank 3 (d), whose last message was "
                                        "10.4 s ago; ending"));
     healthy();
     ranks[0].heartbeat.waiting_seq = 8;
@@ -95,12 +95,12 @@ START_TEST(watch_behind)
         ranks[r].heartbeat.waiting_seq = 8;
     ck_assert_int_eq(verdict(100.4), 1);
     ck_assert_str_eq(text, "step 12, bucket 2: waited 31.0 s for a collective that every rank has "
-                           "started and none has ended: rank 0 (a), rank 1 (b), rank 2 (c), rank 3 "
-                           "(d); the network or its library is stuck; ending all ranks");
+                           "started and no rank has ended: rank 0 (a), rank 1 (b), rank 2 (c), "
+                           "rank 3 (d); the network or its library is stuck; ending all ranks");
 }
 END_TEST
 
-/* All have started it, and past the deadline some ranks' GPUs have not come to it. */
+/* All ranks have started it, but at the deadline some ranks' GPUs have not reached it. */
 START_TEST(watch_not_reached)
 {
     healthy();
@@ -115,7 +115,7 @@ START_TEST(watch_not_reached)
     ranks[0].heartbeat.not_reached = 1;
     ck_assert_int_eq(verdict(100.4), 1);
     ck_assert_ptr_nonnull(strstr(text, "for rank 0 (a), whose GPU has not reached it; rank 2 (c)"));
-    /* It is at the head of the line on rank 2 only: of the others' collective that says nothing. */
+    /* not_reached refers to rank 2's own collective 9, not to the others' collective 8. */
     ranks[0].heartbeat.not_reached = 0;
     ranks[2].heartbeat.waiting_seq = 9;
     ck_assert_int_eq(verdict(100.4), 1);
@@ -124,7 +124,7 @@ START_TEST(watch_not_reached)
 }
 END_TEST
 
-/* Some ranks have ended what others wait in. */
+/* Some ranks have ended a collective in which others wait. */
 START_TEST(watch_ended_elsewhere)
 {
     healthy();
@@ -135,14 +135,14 @@ START_TEST(watch_ended_elsewhere)
                      "step 12, bucket 2: rank 1 waited 30.1 s for a collective that every "
                      "rank has started and rank 0 (a), rank 3 (d) have ended, but not rank 1 "
                      "(b), rank 2 (c); the network or its library is stuck; ending all ranks");
-    /* The next one, which rank 0 has begun to wait in, waits for those. */
+    /* Rank 0 already waits in the next collective; the previous one is reported. */
     ranks[0].heartbeat.waiting_seq = ranks[0].heartbeat.started = ranks[1].heartbeat.started = 9;
     ranks[2].heartbeat.started = ranks[3].heartbeat.started = 9;
     ranks[0].heartbeat.waited_s = 30.05;
     ck_assert_int_eq(verdict(100.4), 1);
     ck_assert_ptr_nonnull(strstr(text, "rank 1 waited 30.1 s for a collective that every rank has "
                                        "started and rank 0 (a), rank 3 (d) have ended"));
-    /* A rank that is behind is the reason. */
+    /* A rank that is behind is reported first. */
     ranks[3].heartbeat.started = 7;
     ck_assert_int_eq(verdict(100.4), 1);
     ck_assert_ptr_nonnull(strstr(text, "for rank 3 (d), which answers but has not started it"));
@@ -150,7 +150,7 @@ START_TEST(watch_ended_elsewhere)
 }
 END_TEST
 
-/* Between ranks 1 and 3 messages are lost; ranks 0 and 2 wait for their halves of the sum. */
+/* Messages between ranks 1 and 3 are lost; ranks 0 and 2 wait for their halves of the result. */
 START_TEST(watch_missing)
 {
     healthy();
@@ -168,7 +168,7 @@ START_TEST(watch_missing)
                      "started; rank 1 (b) has not received data of rank 3 (d); rank 3 (d) has "
                      "not received data of rank 1 (b); the network or its library is stuck; "
                      "ending all ranks");
-    /* Ranks that are in another collective say nothing about this one, nor does nonsense. */
+    /* Ranks in another collective are not considered, and invalid ranks are ignored. */
     ranks[1].heartbeat.waiting_seq = 0;
     ranks[3].heartbeat.missing = 4;
     ck_assert_int_eq(verdict(100.4), 1);
@@ -197,7 +197,7 @@ START_TEST(watch_died)
 }
 END_TEST
 
-/* What a heartbeat says of the collective under way, and afterwards. */
+/* Contents of a heartbeat during and after a collective. */
 START_TEST(watch_describe)
 {
     struct ss_watch_last last = {0};
@@ -211,7 +211,7 @@ START_TEST(watch_describe)
     ck_assert_str_eq(heartbeat.what, "");
     ss_watch_note(&last, &named);
     heartbeat = ss_watch_describe(4, &last, &bucket, 3, 1.5);
-    ck_assert_str_eq(heartbeat.what, ""); /* the bucket is older */
+    ck_assert_str_eq(heartbeat.what, ""); /* the bucket was started first */
     heartbeat = ss_watch_describe(4, &last, NULL, 0, 0);
     ck_assert_uint_eq(heartbeat.waiting_seq, 0);
     ck_assert_str_eq(heartbeat.what, "evaluation");
@@ -223,11 +223,11 @@ START_TEST(watch_short_buffer)
     healthy();
     ranks[0].heartbeat.waiting_seq = 8;
     ranks[0].heartbeat.waited_s = 31;
-    for (size_t room = 1; room < 64; room++) {
+    for (size_t capacity = 1; capacity < 64; capacity++) {
         memset(text, '#', sizeof text);
-        ck_assert_int_eq(ss_watch_verdict(ranks, 4, 100.4, 30, text, room), 1);
-        ck_assert_uint_lt(strlen(text), room);
-        ck_assert_int_eq(text[room], '#');
+        ck_assert_int_eq(ss_watch_verdict(ranks, 4, 100.4, 30, text, capacity), 1);
+        ck_assert_uint_lt(strlen(text), capacity);
+        ck_assert_int_eq(text[capacity], '#');
     }
 }
 END_TEST
@@ -237,19 +237,19 @@ START_TEST(watch_root)
     struct ss_watch_rank root = {.heartbeat = {.started = 8}, .heard_s = 100, .host = "a"};
     struct ss_heartbeat own = {
         .started = 8, .waiting_seq = 8, .waited_s = 30.5, .step = 12, .bucket = 2};
-    /* Rank 0 lives and should speak first. */
+    /* Rank 0 is alive and should report first. */
     ck_assert_int_eq(ss_watch_root_verdict(&root, &own, 1, 100.5, 30, text, sizeof text), 0);
     ck_assert_int_eq(ss_watch_root_verdict(&root, &own, 1, 130.5, 30, text, sizeof text), 0);
     ck_assert_int_eq(ss_watch_root_verdict(&root, &own, 1, 131.5, 30, text, sizeof text), 1);
-    ck_assert_str_eq(text, "step 12, bucket 2: waited 30.5 s for rank 0 (a), whose last sign of "
-                           "life was 31.5 s ago; ending all ranks");
+    ck_assert_str_eq(text, "step 12, bucket 2: waited 30.5 s for rank 0 (a), whose last "
+                           "message was 31.5 s ago; ending all ranks");
     own.waited_s = 40;
     ck_assert_int_eq(ss_watch_root_verdict(&root, &own, 1, 100.5, 30, text, sizeof text), 1);
-    ck_assert_ptr_nonnull(strstr(text, "which still answers, has not named; ending"));
+    ck_assert_ptr_nonnull(strstr(text, "which still answers, has not reported; ending"));
     own.half = 1;
     own.missing = 3;
     ck_assert_int_eq(ss_watch_root_verdict(&root, &own, 1, 100.5, 30, text, sizeof text), 1);
-    ck_assert_ptr_nonnull(strstr(text, "has not named; data of rank 3 has not come here; ending"));
+    ck_assert_ptr_nonnull(strstr(text, "has not reported; data of rank 3 has not arrived; ending"));
     own.half = 0;
     root.heartbeat.waiting_seq = 8;
     root.heartbeat.not_reached = 1;

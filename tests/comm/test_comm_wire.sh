@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Sums of floats that travel in 2 bytes between 2 to 4 ranks of this machine: right within what the
-# roundings allow, the same bits on every rank and in every run, however many messages they go in, and
-# a flipped bit found at start. As root also between two hosts.
+# All-reduces of floats in 2-byte wire formats on 2 to 4 ranks of this machine: correct within the rounding
+# error, bit-identical on every rank, in every run and for any number of messages; the start-up check
+# detects a flipped bit. As root also between two hosts.
 . "${srcdir:-.}/tests/common.sh"
 . "${srcdir:-.}/tests/two_hosts.sh"
 
@@ -25,21 +25,21 @@ for n in 2 3 4; do
     sort "$work/out" >"$work/bits"
     ranks $n sums
     sort "$work/out" >"$work/again"
-    check "$n ranks: two runs have the same bits" cmp -s "$work/bits" "$work/again"
-    check "$n ranks: they did say bits" [ "$(grep -c '^bf16 .* [0-9a-f]\{16\}$' "$work/bits")" -eq 10 ]
+    check "$n ranks: two runs are bit-identical" cmp -s "$work/bits" "$work/again"
+    check "$n ranks: hashes are printed" [ "$(grep -c '^bf16 .* [0-9a-f]\{16\}$' "$work/bits")" -eq 10 ]
     export STARSTEP_COMM_PIECE=3000
     check "$n ranks, shares in pieces: sums" ranks $n sums
     unset STARSTEP_COMM_PIECE
     sort "$work/out" >"$work/again"
-    check "$n ranks, shares in pieces: the same bits" cmp -s "$work/bits" "$work/again"
+    check "$n ranks, shares in pieces: bit-identical" cmp -s "$work/bits" "$work/again"
     cp "$work/bits" "$work/bits.$n"
     for where in share sum mpi; do
-        check "$n ranks: a flipped bit is found ($where)" ranks $n $where
-        check "$n ranks: and reported" grep -q 'start-up check: .*bf16 on the way.* element' "$work/err"
+        check "$n ranks: a flipped bit is detected ($where)" ranks $n $where
+        check "$n ranks: and reported" grep -q 'start-up check: .*wire format bf16.* element' "$work/err"
     done
 done
-check "17 ranks, too many to speak with each other: the start-up check" ranks 17 checked
-# Several parts a collective, as for counts beyond an int: all by MPI's all-reduce.
+check "17 ranks, too many for the direct all-reduce: the start-up check" ranks 17 checked
+# Several parts per collective, as for counts that exceed an int: always by MPI's all-reduce.
 export STARSTEP_COMM_PART=1000
 check "3 ranks, in parts" ranks 3 sums
 check "3 ranks, in parts: the start-up check" ranks 3 checked
@@ -58,7 +58,7 @@ if make_hosts; then
     for n in 2 3; do
         check "$n ranks on two hosts: sums" on_two $n
         sort "$work/out" >"$work/again"
-        check "$n ranks on two hosts: the same bits" cmp -s "$work/bits.$n" "$work/again"
+        check "$n ranks on two hosts: bit-identical" cmp -s "$work/bits.$n" "$work/again"
     done
 else
     echo "skipped: two hosts (network namespaces need root and iproute2)"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What all ranks must have alike: program, library, options, data, device. A difference is planted in each,
-# and rank 0 must name it; what may differ must not count.
+# Consistency of ranks: program, library, options, data, device. Rank 0 must report a difference in each of
+# these and accept differences that are permitted.
 uses_gpu=yes
 # shellcheck source=tests/common.sh
 . "${srcdir:-.}/tests/common.sh"
@@ -13,7 +13,7 @@ if ! have_ranks; then
     exit 77
 fi
 
-# says WHAT CODE PATTERN: the last run ended with this code, and one error line that has the pattern
+# says WHAT CODE PATTERN: the last run ended with this code and one error line that matches the pattern
 says() {
     local what=$1
     if [ $code -ne "$2" ]; then
@@ -46,7 +46,7 @@ equal 3 long
 says "the last of 100000 characters" 3 'option --o101 differs: rank 0 has xxx'
 
 equal 3 options
-check "every option that must be the same is refused by its name" [ $code -eq 0 ]
+check "a difference in each option is reported by name" [ $code -eq 0 ]
 
 # The whole program
 make_data 64 16
@@ -61,11 +61,11 @@ library=$(sed -n 's/^library: *\(.*\), sha256 .*/\1/p' "$work/out")
 sum_of() {
     sha256sum <"$1" | cut -d ' ' -f 1
 }
-check "info: the program's sum" grep -q "^program: .*, sha256 $(sum_of "$program")$" "$work/out"
+check "info: checksum of the program" grep -q "^program: .*, sha256 $(sum_of "$program")$" "$work/out"
 [ -z "$library" ] ||
-    check "info: the library's sum" grep -q "^library: .*, sha256 $(sum_of "$library")$" "$work/out"
+    check "info: checksum of the library" grep -q "^library: .*, sha256 $(sum_of "$library")$" "$work/out"
 
-# mixed PREFIX...: rank 0 plainly, ranks 1 and 2 with the prefix before the program
+# mixed COMMAND...: rank 0 runs the program, ranks 1 and 2 run COMMAND
 mixed() {
     either 3 "$STARSTEP" train "${options[@]}" or "$@" train "${options[@]}"
 }
@@ -80,7 +80,7 @@ check "a copy of the program elsewhere" [ $code -eq 0 ]
 mixed "$work/changed"
 says "another program" 1 "program differs: rank 0 has [0-9a-f]\{12\} ($program), rank 1 has [0-9a-f]\{12\} ($work/changed) (1 more rank differs from rank 0); install the same build on all nodes$"
 if [ -n "$library" ]; then
-    # A sanitizer wants to be the first library.
+    # The sanitizer must be the first library.
     export ASAN_OPTIONS="verify_asan_link_order=0:$ASAN_OPTIONS"
     cp "$library" "$work/${library##*/}"
     mixed env LD_PRELOAD="$work/${library##*/}" "$STARSTEP"
@@ -90,7 +90,7 @@ if [ -n "$library" ]; then
     says "another library" 1 "libstarstep differs: rank 0 has [0-9a-f]\{12\} ($library), rank 1 has [0-9a-f]\{12\} ($work/.*install the same build"
 fi
 
-# changed NAME=VALUE... -- OPTION...: ranks 1 and 2 with these variables and options
+# changed NAME=VALUE... -- OPTION...: ranks 1 and 2 run with these variables and options
 changed() {
     local variables=()
     while [ "$1" != -- ]; do
@@ -113,7 +113,7 @@ changed OMP_NUM_THREADS=2 -- --data-dir "$work/copy" --workers 2 --threads 1
 check "own folders, workers and threads" [ $code -eq 0 ]
 if [ -n "$emulation" ]; then
     changed SS_HOSTGPU_DEVICES=1 --
-    says "devices" 1 'device that computes differs: rank 0 has CPU, rank 1 has GPU'
+    says "devices" 1 'compute device differs: rank 0 has CPU, rank 1 has GPU'
 fi
 
 finish

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# --grad-dtype on CPU ranks: training with gradients that travel in 2 bytes follows training in fp32,
-# with half of the bytes and the same bits in every run; one rank is not concerned.
+# --grad-dtype on CPU ranks: training with 2-byte gradient communication follows training in fp32, with half
+# of the bytes, and is reproducible bit for bit. It has no effect on a single rank.
 . "${srcdir:-.}/tests/common.sh"
 
 REFERENCE=${srcdir:-.}/tests/reference
@@ -8,12 +8,12 @@ REFERENCE=${srcdir:-.}/tests/reference
 refused "an unknown format" '\-\-grad-dtype: "half" is not fp32, bf16 or fp16' \
     "$STARSTEP" train --data-dir "$work" --grad-dtype half
 run "$STARSTEP" plan --width 8,16,24,32 --grad-dtype bf16
-check "the plan says how many bytes travel" \
-    grep -q 'between ranks they travel in bf16: 0\.128 MB a step instead of 0\.256$' "$work/out"
+check "the plan shows the bytes sent" \
+    grep -q 'sent between ranks as bf16: 0\.128 MB per step instead of 0\.256$' "$work/out"
 run "$STARSTEP" plan --width 8,16,24,32
-check "the plan of fp32 says nothing" eval "[ $code -eq 0 ] && ! grep -q travel $work/out"
+check "the plan of fp32 does not mention it" eval "[ $code -eq 0 ] && ! grep -q 'sent between' $work/out"
 
-# train RANKS NAME [OPTION...]: from weights that training has settled, so that rounding is not amplified
+# train RANKS NAME [OPTION...]: from trained weights, so that rounding errors are not amplified
 train() {
     local ranks=$1 name=$2
     shift 2
@@ -28,7 +28,7 @@ value() {
     sed -n "s/.*\"$2\":\"\{0,1\}\([^,\"}]*\).*/\1/p" "$work/$1" | tail -n 1
 }
 
-# same NAME NAME...: equal weights at the end
+# same NAME NAME...: final weights are equal
 same() {
     local name first
     first=$(value "$1" weights_hash)
@@ -38,7 +38,7 @@ same() {
     done
 }
 
-# follows NAME NAME BOUND: each step's loss, relative
+# follows NAME NAME BOUND: compare the loss of each step, relative
 follows() {
     sed -n 's/.*"event":"step".*"loss":\([^,]*\).*/\1/p' "$work/$1" >"$work/a"
     sed -n 's/.*"event":"step".*"loss":\([^,]*\).*/\1/p' "$work/$2" >"$work/b"
@@ -55,26 +55,26 @@ for format in bf16 fp16; do
     bound=2e-4
     [ $format = bf16 ] || bound=4e-5
     check "$format: the losses of fp32" follows fp32 $format $bound
-    check "$format: other bits than fp32" eval "! same fp32 $format"
+    check "$format: differs from fp32" eval "! same fp32 $format"
     bytes=$(value $format comm_bytes)
     check "$format: $bytes bytes instead of $(value fp32 comm_bytes)" \
         [ $((bytes * 100)) -lt $(($(value fp32 comm_bytes) * 70)) ]
     train 2 $format-again --grad-dtype $format
     train 2 $format-small --grad-dtype $format --bucket-mb 0.05 --first-bucket-mb 0.01
-    check "$format: the same bits again, and with small buckets" \
+    check "$format: bit-identical in a second run and with small buckets" \
         same $format $format-again $format-small
 done
 train 3 three --grad-dtype bf16 --batch-size 30
 train 3 three-again --grad-dtype bf16 --batch-size 30
-check "3 ranks: the same bits" same three three-again
+check "3 ranks: bit-identical" same three three-again
 
 train 1 one
 train 1 one-bf16 --grad-dtype bf16
-check "one rank: nothing is rounded" same one one-bf16
+check "one rank: no rounding" same one one-bf16
 
 either 2 "$STARSTEP" train --data-dir "$REFERENCE/data" --grad-dtype bf16 or \
     "$STARSTEP" train --data-dir "$REFERENCE/data"
-check "ranks must agree" eval \
+check "ranks must use the same format" eval \
     "[ $code -ne 0 ] && grep -q 'option --grad-dtype differs: rank 0 has bf16, rank 1 has fp32' $work/err"
 
 finish

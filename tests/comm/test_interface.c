@@ -30,7 +30,7 @@ static const struct {
     {"", "eth0", 0, 1},
     {"=", "eth0", 0, 1},
     {"^", "eth0", 0, 1},
-    {"^,", "eth0", 0, 0}, /* not all of them: none */
+    {"^,", "eth0", 0, 0}, /* an exclusion of no names excludes all */
     {"mlx5_0:1", "mlx5_0", 1, 1},
     {"mlx5_0:1", "mlx5_0", 2, 0},
     {"mlx5_0:1", "mlx5_0", 0, 1},
@@ -48,7 +48,7 @@ START_TEST(lists)
 }
 END_TEST
 
-/* A machine without network has at least its loopback. */
+/* A machine without network has at least the loopback interface. */
 START_TEST(interfaces_of_this_machine)
 {
     struct ss_interface all[64];
@@ -66,7 +66,7 @@ START_TEST(interfaces_of_this_machine)
             ck_assert_str_ne(all[k].name, all[i].name);
     }
     setenv("NCCL_SOCKET_FAMILY", "AF_INET6", 1);
-    ck_assert_int_eq(ss_interface_find("=lo", all, 64), 0); /* NCCL leaves ::1 out */
+    ck_assert_int_eq(ss_interface_find("=lo", all, 64), 0); /* NCCL skips ::1 */
 }
 END_TEST
 
@@ -82,7 +82,7 @@ START_TEST(the_variable)
     ck_assert_int_eq(ss_interface_check(), SS_OK);
     setenv("NCCL_SOCKET_IFNAME", "ib7,hsn", 1);
     ck_assert_int_eq(ss_interface_check(), SS_ERR_INVALID);
-    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "NCCL_SOCKET_IFNAME=ib7,hsn names no"));
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "NCCL_SOCKET_IFNAME=ib7,hsn matches no"));
 }
 END_TEST
 

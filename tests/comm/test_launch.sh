@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# starstep launch: ranks of this node that are started, watched and ended together. What ranks do is
-# tests/comm/launch_ranks', which has the launcher's own sources.
+# starstep launch: starts, watches and ends ranks of this node. tests/comm/launch_ranks contains the launcher
+# and scripted ranks.
 #
-# Uses tests/comm/launch_ranks and tests/comm/comm_tcp_stranger of the build folder it runs in.
+# Uses tests/comm/launch_ranks and tests/comm/comm_tcp_stranger of the build folder.
 # shellcheck source=tests/common.sh
 . "${srcdir:-.}/tests/common.sh"
-# A rank that is ended by SIGSEGV shall be, and not by a sanitizer's exit.
+# SIGSEGV must end a rank, not the sanitizer's handler.
 export ASAN_OPTIONS="handle_segv=0:$ASAN_OPTIONS"
 ranks=${LAUNCH_RANKS:-./tests/comm/launch_ranks}
 stranger=${COMM_TCP_STRANGER:-./tests/comm/comm_tcp_stranger}
@@ -19,19 +19,19 @@ start() {
     launcher=$!
 }
 
-# met COUNT: so many ranks are there
+# met COUNT: wait until COUNT ranks have started
 met() {
     local r
     for ((r = 0; r < $1; r++)); do
         if ! wait_until 90 test -s "$work/pid.$r"; then
-            fail "$what: rank $r does not come"
+            fail "$what: rank $r does not start"
             kill -KILL $launcher
             return 1
         fi
     done
 }
 
-# ended SECONDS CODE: the launcher ends within that time with that code, and no rank is left
+# ended SECONDS CODE: the launcher ends within that time with that code, and all ranks have ended
 ended() {
     local file gone=1
     SECONDS=0
@@ -56,7 +56,7 @@ ended() {
     fi
 }
 
-# says COUNT PATTERN: so many lines of the last run's errors
+# says COUNT PATTERN: COUNT lines of stderr match the pattern
 says() {
     local n
     n=$(grep -c -e "$2" "$work/err")
@@ -71,17 +71,17 @@ silent() {
     check "$what: nothing on stderr" test ! -s "$work/err"
 }
 
-# children PID: the processes that it started
+# children PID: its child processes
 children() {
     sed -n "s/^\([0-9]*\) ([^)]*) [A-Za-z] $1 .*/\1/p" /proc/[0-9]*/stat 2>/dev/null
 }
 
-# variable PID NAME: of its environment
+# variable PID NAME: value in its environment
 variable() {
     tr '\0' '\n' <"/proc/$1/environ" | sed -n "s/^$2=//p"
 }
 
-# --- The program itself
+# --- The program
 what="info"
 starts "$what" "$STARSTEP" launch -n 3 info &&
     check "$what: all ranks, in order" \
@@ -94,10 +94,10 @@ for arguments in "" "-n 2" "-n 2 plan" "-n 2 nonsense" "-n two info" "-n -1 info
     refused "launch $arguments" 'launch: ' "$STARSTEP" launch $arguments
     check "launch $arguments: wrong usage" test $code -eq 2
 done
-refused "no GPUs to count" 'so the number of ranks is not known; give it with -n N' "$STARSTEP" launch info
+refused "no GPUs and no -n" 'so the number of ranks is not known; give it with -n N' "$STARSTEP" launch info
 starts "help" "$STARSTEP" launch --help && check "help" grep -q -e --grace "$work/out"
 
-# --- The ranks' place
+# --- Environment of the ranks
 what="places"
 # shellcheck disable=SC2016 # bash -c expands them
 starts "$what" bash -c 'exec "$@" <"$0"' "${BASH_SOURCE[0]}" env TORCHELASTIC_USE_AGENT_STORE=True SLURM_JOB_ID=7 SLURM_PROCID=0 SLURM_NTASKS=8 \
@@ -108,7 +108,7 @@ for r in 0 1 2; do
 input /dev/null, own group 1, job 7, procid -, agent -" "$work/logs/deep/rank-$r.log"
     check "$what: both outputs of rank $r" grep -qx "error of rank $r" "$work/logs/deep/rank-$r.log"
 done
-refused "a folder that cannot be" "$work/logs/deep/rank-0.log/x: " \
+refused "a folder that cannot be created" "$work/logs/deep/rank-0.log/x: " \
     "$ranks" launch -n 2 --output-dir "$work/logs/deep/rank-0.log/x" info env
 refused "inside an MPI rank" 'itself one of several ranks (OMPI_COMM_WORLD_SIZE is 2)' \
     env OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 "$ranks" launch -n 2 info env
@@ -116,7 +116,7 @@ refused "inside a job step of several tasks" 'itself one of several ranks (SLURM
     env SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_LOCALID=0 SLURM_NODEID=0 SLURM_JOB_ID=7 \
     SLURM_STEP_ID=0 SLURM_STEP_NODELIST=n1 "$ranks" launch -n 2 info env
 
-# --- Ends
+# --- Termination
 what="a rank that fails"
 start -n 3 --grace 0.5 info exit 3 1
 ended 60 3
@@ -141,8 +141,8 @@ if met 3; then
     says 1 "launch: rank 0 (process $(cat "$work/pid.0")) was ended by signal 11 "
 fi
 
-# Ranks that fail over it are gone before the launcher looks, and one of them has a lower number.
-what="a rank that is killed, seen late"
+# The other ranks fail too and have ended before the launcher checks; one of them has a lower number.
+what="a rank that is killed, detected late"
 start -n 3 info meet
 if met 3; then
     kill -STOP $launcher
@@ -168,12 +168,12 @@ for signal in TERM INT USR1 HUP; do
     if met 3; then
         kill -$signal $launcher
         ended 60 1
-        check "$what: every rank stops by itself" test "$(grep -c 'stops over tcp' "$work/out")" -eq 3
+        check "$what: every rank stops normally" test "$(grep -c 'stops over tcp' "$work/out")" -eq 3
         silent
     fi
 done
 
-# stopped: all ranks have had the first signal
+# stopped: all ranks have received the first signal
 stopped() {
     [ "$(grep -c 'stops over tcp' "$work/out")" -eq 3 ]
 }
@@ -182,15 +182,15 @@ for signal in TERM INT; do
     LINGER=1 start -n 3 --grace 60 info meet
     if met 3; then
         kill -$signal $launcher
-        check "$what: the first" wait_until 60 stopped
+        check "$what: the first signal" wait_until 60 stopped
         check "$what: the launcher waits" alive $launcher
         kill -$signal $launcher
         ended 60 $((128 + $(kill -l $signal)))
     fi
 done
 
-# As nohup and a shell's & start it
-what="SIGHUP and SIGINT that are ignored"
+# As started by nohup and a shell's &
+what="ignored SIGHUP and SIGINT"
 rm -f "$work"/pid.*
 (
     trap '' HUP INT
@@ -206,12 +206,12 @@ if met 2; then
     silent
 fi
 
-# In a group of its own, as the shell gives to a job.
+# In its own process group, like a job of a shell.
 what="suspended"
 set -m
 start -n 2 info meet
 set +m
-# all_are STATE...: launcher and ranks are in one of these
+# all_are STATE...: launcher and ranks are in one of these process states
 all_are() {
     local pid
     for pid in $launcher "$(cat "$work/pid.0")" "$(cat "$work/pid.1")"; do
@@ -225,13 +225,13 @@ if met 2; then
     kill -TSTP $launcher
     check "$what: all stop" wait_until 30 all_are T
     kill -CONT $launcher
-    check "$what: all go on" wait_until 30 all_are R S D
+    check "$what: all continue" wait_until 30 all_are R S D
     kill -TERM $launcher
     ended 60 1
     silent
 fi 2>/dev/null
 
-# Where no shell would continue it, it does not stop.
+# Without a shell that could continue it, it does not stop.
 if command -v setsid >/dev/null; then
     what="not suspended"
     rm -f "$work"/pid.*
@@ -246,7 +246,7 @@ if command -v setsid >/dev/null; then
     fi
 fi
 
-what="two at a time"
+what="two launchers"
 mkdir "$work/a" "$work/b"
 for name in a b; do
     WORK=$work/$name "$ranks" launch -n 2 info meet >"$work/$name/out" 2>"$work/$name/err" </dev/null &
@@ -263,7 +263,7 @@ for name in a b; do
     check "$what: $name: exit code $?" test $? -eq 1 -a ! -s "$work/$name/err"
 done
 
-# --- Strangers, and what they can see. Rank 1 waits, so that rank 0's handshake stays open.
+# --- Unauthorized clients, and what is visible to them. Rank 1 waits, so that rank 0 continues to listen.
 what="strangers"
 touch "$work/hold"
 start -n 2 info meet
@@ -277,7 +277,7 @@ for pid in $launcher $(children $launcher); do
     check "$what: no secret among the arguments of $pid" \
         eval "! tr '\0' ' ' </proc/$pid/cmdline | grep -q $secret"
 done
-check "$what: the launcher keeps none" test -z "$(variable $launcher STARSTEP_SECRET)"
+check "$what: the secret is not in the environment of the launcher" test -z "$(variable $launcher STARSTEP_SECRET)"
 check "$what: ranks are called starstep" eval "tr '\0' ' ' </proc/$one/cmdline | grep -qx 'starstep info meet '"
 for mode in garbage replay; do
     check "$what: $mode" env RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 \
@@ -288,14 +288,14 @@ if met 2; then
     kill -TERM $launcher
     ended 60 1
     says 2 'warning: \[rank 0\] refused a connection from 127.0.0.1 '
-    says 1 'its secret is another one'
+    says 1 'its secret differs'
 fi
 
-# --- Programs that are not there any more. The launcher waits for a reader of its first log.
+# --- Programs removed after the start. The launcher blocks until its first log has a reader.
 "$ranks" launch -n 1 info exe >"$work/exe"
 mkdir "$work/late"
 mkfifo "$work/late/rank-0.log"
-# late COMMAND...: launch while the command is done to the program
+# late COMMAND...: run the command while the launcher runs
 late() {
     cp -f --remove-destination "$(head -n 1 "$work/exe")" "$work/copy"
     LD_LIBRARY_PATH=$(tail -n 1 "$work/exe") "$work/copy" launch -n 2 --output-dir "$work/late" info env \
@@ -306,7 +306,7 @@ late() {
     "$@"
     timeout 30 cat "$work/late/rank-0.log" >"$work/late.out"
 }
-what="a program that may not be started"
+what="a program that is not executable"
 late chmod a-x "$work/copy"
 ended 60 127
 says 1 "launch: cannot start rank [01] of 2: $work/copy: Permission denied"
@@ -314,25 +314,25 @@ check "$what: one line" test "$(wc -l <"$work/err")" -eq 1
 what="a program that was removed"
 late rm "$work/copy"
 ended 60 0
-check "$what: its ranks run" grep -q '^rank 0 of 2' "$work/late.out"
+check "$what: its ranks start" grep -q '^rank 0 of 2' "$work/late.out"
 
-# --- Sums over CPUs
+# --- All-reduce on CPUs
 what="training on CPUs"
 if "$STARSTEP" info | grep -q '^kernels: *oneDNN'; then
     run "$STARSTEP" launch -n 2 train --device cpu --data-dir "$work/nowhere"
     check "$what: exit code $code" test $code -eq 1
     says 1 'error: \[rank 0\] .*mpiexec'
-    check "$what: before data are looked at" eval "! grep -q nowhere $work/err"
+    check "$what: before data are opened" eval "! grep -q nowhere $work/err"
 fi
 
-# --- One rank for each GPU, where there is the emulated one
+# --- One rank per GPU, with emulated GPUs
 unset CUDA_VISIBLE_DEVICES
 export SS_HOSTGPU_DEVICES=3
 if "$STARSTEP" info | grep -q 'GPUs seen: 3'; then
     what="GPUs"
     starts "$what" "$STARSTEP" launch info
     check "$what: three ranks" test "$(grep -c '^rank . of 3 on ' "$work/out")" -eq 3
-    check "$what: each has one" test "$(sed -n 's/^  gpu: *\([0-9]\),.*/\1/p' "$work/out" | tr -d '\n')" = 012
+    check "$what: one GPU per rank" test "$(sed -n 's/^  gpu: *\([0-9]\),.*/\1/p' "$work/out" | tr -d '\n')" = 012
 fi
 
 finish

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Many CPU ranks on one machine: they start and end well, a rank's memory and open files do not grow with
-# their number, no rank leaves files of its own, and idle ranks leave the cores to others.
+# Many CPU ranks on one machine: they start and end successfully, memory and open files per rank do not grow
+# with the number of ranks, ranks do not leave files behind, and idle ranks do not use CPU time.
 #
-# STARSTEP_MANY_RANKS="8 16 32 64" measures these numbers of ranks instead: a table, and nothing may grow
-# faster than the number of ranks. Start-up ends with the report of the first step.
+# STARSTEP_MANY_RANKS="8 16 32 64" measures these numbers of ranks instead and prints a table; no value may
+# grow faster than the number of ranks. Start-up ends with the report of the first step.
 . "${srcdir:-.}/tests/common.sh"
 
 if ! have_ranks; then
@@ -20,7 +20,7 @@ for n in $counts; do
 done
 make_data $((STEPS * most)) 16
 
-# sum_of FIELD FILE: of every rank, in kB
+# sum_of FIELD FILE: sum over all ranks, in kB
 sum_of() {
     local pid
     for pid in $pids; do
@@ -28,7 +28,7 @@ sum_of() {
     done | awk '{ sum += $1; n++ } END { print n == '"$n"' ? sum : "gone" }'
 }
 
-# open_files [PATTERN]: of all ranks
+# open_files [PATTERN]: number of open files of all ranks
 open_files() {
     local pid
     for pid in $pids; do
@@ -40,8 +40,8 @@ now() {
     date +%s%N
 }
 
-# measure N: start N ranks, look at them after their first step, wait for their end. Sets seconds, pss, peak
-# (of all, in kB), files and sockets (of all), left (what is in the folder at the end).
+# measure N: start N ranks, measure them after the first step, and wait for their end. Sets seconds, pss and
+# peak (of all ranks, in kB), files and sockets (of all ranks), left (files in the folder at the end).
 measure() {
     local begin launcher
     rm -rf "$work/folder" "$work/log"
@@ -66,18 +66,18 @@ measure() {
     wait $launcher
     code=$?
     left=$(cd "$work/folder" && find . -type f | sort)
-    check "$1 ranks: they end well" [ $code -eq 0 ]
+    check "$1 ranks: successful end" [ $code -eq 0 ]
     check "$1 ranks: all steps" has_steps "$work/log" $STEPS
     check "$1 ranks: memory was measured" [ "$pss" != gone -a "$peak" != gone ]
 }
 
-# at_most WHAT A B PERCENT: A per rank of the last count is at most PERCENT of B per rank of the first
+# at_most WHAT A B PERCENT: A per rank of the last count is at most PERCENT % of B per rank of the first
 at_most() {
-    check "$1: $(awk "BEGIN { printf \"%.4g a rank of $n, %.4g a rank of $first\", $2 / $n, $3 / $first }")" \
+    check "$1: $(awk "BEGIN { printf \"%.4g per rank of $n, %.4g per rank of $first\", $2 / $n, $3 / $first }")" \
         awk "BEGIN { exit !($2 / $n <= $4 / 100 * $3 / $first) }"
 }
 
-echo "ranks  start-up  MB in all  MB a rank (peak)  files a rank  sockets"
+echo "ranks  start-up  MB total  MB per rank (peak)  files per rank  sockets"
 first=
 for n in $counts; do
     measure "$n" || finish
@@ -89,7 +89,7 @@ for n in $counts; do
         continue
     fi
     at_most "memory" "$pss" "$first_pss" 105
-    at_most "peak memory" "$peak" "$first_peak" 125 # what MPI shares among ranks counts in each
+    at_most "peak memory" "$peak" "$first_peak" 125 # memory that MPI shares between ranks counts for each
     at_most "files" "$files" "$first_files" 110
     at_most "sockets" "$sockets" "$first_sockets" 110
     check "$n ranks: the same files as $first" [ "$left" = "$first_left" ]
@@ -97,14 +97,14 @@ for n in $counts; do
     [ -z "${STARSTEP_MANY_RANKS:-}" ] || at_most "start-up" "$seconds" "$first_seconds" 150
 done
 
-# cpu_ms PID: time that it has used
+# cpu_ms PID: CPU time of the process
 cpu_ms() {
     local fields
     fields=$(sed 's/.*) //' "/proc/$1/stat") || return
     awk -v hz="$(getconf CLK_TCK)" '{ print int(($12 + $13) * 1000 / hz) }' <<<"$fields"
 }
 
-# A rank that waits for another, which is stopped: not 1000 ms of every second, as polling takes.
+# A rank that waits for a stopped rank uses less than half of the CPU time; busy polling would use all.
 rm -f "$work/log"
 "$MPIEXEC" -n 2 "$STARSTEP" train --data-dir "$work/data" --width 1,1,1,1 --per-rank-batch-size 1 --epochs 100000 \
     --target-accuracy 2 --threads 1 --workers 1 --timeout 60 --log-json "$work/log" >"$work/out" 2>"$work/err" </dev/null &

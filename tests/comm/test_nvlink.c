@@ -1,4 +1,4 @@
-/* test_nvlink.c: what NVLink gives, by the names that the driver gives GPUs. */
+/* test_nvlink.c: NVLink bandwidth by the GPU name that the driver reports. */
 #include "doctor/links.h"
 #include "tests/run_suite.h"
 

@@ -1,5 +1,5 @@
-/* test_peer_death.c: the next rank of a node is a process of its own here. Its death is seen at once and told once, and
- * nothing is watched of a process whose number means another one. */
+/* test_peer_death.c: a child process acts as the next rank of the node. Its death is detected
+ * immediately and reported once. A process whose id may refer to another process is not watched. */
 #include "comm/peer_death.h"
 #include "tests/run_suite.h"
 
@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* This process is rank 0 and the first of its node, the child rank 1. */
+/* This process is rank 0, the first of its node; the child is rank 1. */
 static struct ss_peer_death neighbour, of_child;
 static struct ss_peer_death_card own, next;
 static pid_t child;
@@ -47,7 +47,7 @@ static void end(void)
     ss_peer_death_close(&neighbour);
 }
 
-/* Where the kernel can tell of a process, it does. */
+/* 1: the kernel supports pidfd_open, so deaths must be detected. */
 static int can_watch(void)
 {
 #ifdef SYS_pidfd_open

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# test_rank_loss.sh: ranks that die, stop or are cut off at random moments of a run, from start-up to
-# end. Each time all ranks must end in bounded time, a message must name a rank that was lost and its
-# host, and the last checkpoint must be whole.
+# test_rank_loss.sh: ranks die, stop or are disconnected at random moments of a run, from start-up to end.
+# All ranks must end in bounded time, a message must name a lost rank and its host, and the last checkpoint
+# must be complete.
 #
-# STARSTEP_LOSS_TRIALS (6), STARSTEP_LOSS_SEED (random; printed), STARSTEP_LOSS_KINDS (all; "kill two"
-# for those alone). The same seed gives the same ranks, steps and delays.
+# Variables: STARSTEP_LOSS_TRIALS (6), STARSTEP_LOSS_SEED (random; printed), STARSTEP_LOSS_KINDS (all; for
+# example "kill two"), STARSTEP_LOSS_TIMEOUT (5). The same seed gives the same ranks, steps and delays.
 #
-# Kinds: kill, two (two ranks killed at once), stop: ranks of mpiexec on this machine. link: mpiexec's
-# ranks in two network namespaces whose link goes down; mpiexec itself may wait for its lost daemon
-# for many minutes, which ranks cannot help, so the test kills it. alive: the same with Open MPI's
-# keep-alive, which ends mpiexec too. tcp-kill, tcp-stop, tcp-link: ranks without MPI.
+# Kinds: kill, two (two ranks killed simultaneously), stop: ranks of mpiexec on this machine. link: ranks of
+# mpiexec in two network namespaces whose link goes down; mpiexec may wait many minutes for its lost daemon,
+# so the test kills it. alive: the same with Open MPI's TCP keep-alive, which ends mpiexec too. tcp-kill,
+# tcp-stop, tcp-link: ranks without MPI.
 . "${srcdir:-.}/tests/common.sh"
 . "${srcdir:-.}/tests/two_hosts.sh"
 
@@ -18,8 +18,8 @@ trials=${STARSTEP_LOSS_TRIALS:-6}
 seed=${STARSTEP_LOSS_SEED:-$((RANDOM * 32768 + RANDOM))}
 read -r -a kinds <<<"${STARSTEP_LOSS_KINDS:-kill stop link two tcp-link tcp-stop alive tcp-kill}"
 timeout=${STARSTEP_LOSS_TIMEOUT:-5}
-# After the deadline: a heartbeat, the higher ranks' patience with rank 0 (3 s at most), MPI_Abort (5 s at
-# most), mpiexec's own second, and what a busy machine adds.
+# After the deadline: a heartbeat, the extra time that ranks give rank 0 (at most 3 s), MPI_Abort (at most
+# 5 s), mpiexec's own second, and delays on a busy machine.
 margin=15
 host=$(uname -n)
 RANDOM=$seed
@@ -44,14 +44,14 @@ train=(--data-dir "$work/data" --width 2,2,2,2 --batch-size 24 --target-accuracy
 
 steps=30 # 6 epochs of 120 / 24
 
-# train_on RANKS: in the background
+# train_on RANKS: train in the background
 train_on() {
     rm -rf "$work/ck" "$work/log" "$work"/err.*
     case $kind in
         link | alive)
             local near_ranks=$((($1 + 1) / 2)) alive=()
-            # Their sum is below the timeout: once ranks have given up, mpiexec's order to end them is
-            # under way, and keep-alive does not look at a connection with data under way.
+            # The sum must be below the timeout: when ranks abort, mpiexec sends the order to end them, and
+            # keep-alive does not probe a connection with data in flight.
             [ "$kind" = alive ] && alive=(--mca oob_tcp_keepalive_time 1 --mca oob_tcp_keepalive_intvl 1
                 --mca oob_tcp_keepalive_probes 2)
             link up
@@ -67,7 +67,7 @@ train_on() {
     esac
 }
 
-# tcp_on RANKS: ranks without MPI, 2 s of them or more, each with its own $work/err.RANK
+# tcp_on RANKS: ranks without MPI for at least 2 s, each with its own $work/err.RANK
 tcp_on() {
     local r local_size=$1 near_ranks=$((($1 + 1) / 2)) address=127.0.0.1 place=() local_rank
     [ -s "$work/rank" ] || make_rank_wrapper
@@ -95,7 +95,7 @@ tcp_on() {
 }
 port=$(($$ * 53 % 5000))
 
-# started RANKS: all have left their numbers
+# started RANKS: all ranks have written their process ids
 started() {
     local r
     for ((r = 0; r < $1; r++)); do
@@ -103,7 +103,7 @@ started() {
     done
 }
 
-# any_alive PID...: one of them still runs
+# any_alive PID...: at least one process still runs
 any_alive() {
     local pid
     for pid in "$@"; do
@@ -112,7 +112,7 @@ any_alive() {
     return 1
 }
 
-# Now, in hundredths of a second.
+# Current time in hundredths of a second.
 now() {
     local t=${EPOCHREALTIME/./}
     echo $((t / 10000))
@@ -123,10 +123,10 @@ seconds() {
     printf '%d.%02d' $(($1 / 100)) $(($1 % 100))
 }
 
-# reached MOMENT: 0 the start-up is over, then steps, then the summary
+# reached MOMENT: 0: end of the start-up; 1 to $steps: that step; above: the summary
 reached() {
     if [[ $kind = tcp-* ]]; then
-        # Steps of 8 ms and more, which are not printed; not all of these runs end by themselves.
+        # Steps take 8 ms or more and are not printed; some of these runs do not end by themselves.
         grep -q started "$work/out" && { [ "$1" -eq 0 ] || sleep "$(seconds $(($1 * 200 / steps)))"; }
     elif [ "$1" -gt $steps ]; then
         grep -q '^Total ranks used' "$work/out"
@@ -143,7 +143,7 @@ wrong() {
     [ ! -s "$work/log" ] || tail -n 1 "$work/log" | sed 's/^/    log: /'
 }
 
-# place: where the run is, as far as one can see
+# place: progress of the run, as far as visible
 place() {
     if [[ $kind == tcp-* ]]; then
         if grep -q started "$work/out"; then echo steps; else echo start-up; fi
@@ -208,7 +208,7 @@ trial() {
             ;;
         *link | alive)
             any_alive "${pids[@]}" || struck=0
-            # Every rank of the other side is lost to whoever speaks.
+            # All ranks of the other host are lost to the rank that reports.
             victims=($(seq $(((ranks + 1) / 2)) $((ranks - 1))))
             link down
             ;;
@@ -231,13 +231,13 @@ trial() {
         ok "$what: the run had ended"
         return
     elif [ $struck -eq 0 ]; then
-        # A rank that got no processor for so long is late, not lost.
+        # A rank without CPU time for so long is a straggler, not lost.
         grep -q 'which answers but has not started it\|did not return before the timeout' "$work"/err* && busy=1
         [ $busy -eq 1 ] || wrong "the run ended before, with exit code $code"
         return
     elif [ "$kind" = link ] && [ "$(place)" = end ] &&
         ! grep -q 'starstep: error' "$work/err"; then
-        ok "$what: the run had ended, and its mpiexec could not learn of it"
+        ok "$what: the run had ended, but mpiexec could not detect it"
         return
     fi
     if [ $code -eq 0 ]; then
@@ -249,8 +249,8 @@ trial() {
     ok "$what: $(seconds $took) s, exit code $code: $(sed 's/^starstep: error: //' <<<"$line" | cut -c 1-150)"
 }
 
-# All ranks are gone within $limit seconds; $code is the launcher's, or without one 0 if that is the
-# code of a rank that was not lost.
+# Check that all ranks end within $limit seconds. Sets $code: the launcher's exit code; without a launcher 0 if
+# a rank that was not lost returned 0, else 1.
 judge_end() {
     local others=("${pids[@]}") r
     ended=0
@@ -277,7 +277,7 @@ judge_end() {
                 wait
                 return
             fi
-            # It may be waiting for its daemon, and that for it.
+            # mpiexec and its daemon may wait for each other.
             {
                 wait_until 1 eval "! alive $launcher" || kill -KILL $launcher
                 wait $launcher
@@ -286,7 +286,7 @@ judge_end() {
             end_daemons
             ;;
         *)
-            # A rank that was stopped after it had said goodbye keeps nobody but mpiexec waiting.
+            # Only mpiexec waits for a rank that was stopped after its communicator was closed.
             if [ "$kind" = stop ]; then
                 unset "others[$lost]"
                 wait_until $limit eval "! any_alive ${others[*]}"
@@ -302,18 +302,18 @@ judge_end() {
     ended=1
 }
 
-# A message names a lost rank and its host; $line is the message.
+# Check that a message names a lost rank and its host. Sets $line, the message.
 judge_message() {
     local names pattern place="$where"
-    cat "$work"/err.* "$work/err" 2>/dev/null | tr -d '\0' >"$work/said" # Open MPI 5 ends its paragraphs by one
+    cat "$work"/err.* "$work/err" 2>/dev/null | tr -d '\0' >"$work/said" # Open MPI 5 ends paragraphs with NUL
     names=$(printf '\\|%s' "${victims[@]}")
     names="rank \\(${names#\\|}\\)"
     case $kind in
         kill | two) pattern="$names ($host), which has died (process [0-9]*); ending" ;;
-        link) pattern="$names ($far), whose last sign of life was" ;;
+        link) pattern="$names ($far), whose last message was" ;;
         alive) pattern="\\(Remote daemon: .* on node $far_address\\|$names ($far), whose last\\)" ;;
-        tcp-link) pattern="rank [0-9] (\\($far\\|$near\\)), whose last sign of life was" ;;
-        *) pattern="$names ($host), \\(whose last sign of life was\\|which is stopped\\)" ;;
+        tcp-link) pattern="rank [0-9] (\\($far\\|$near\\)), whose last message was" ;;
+        *) pattern="$names ($host), \\(whose last message was\\|which is stopped\\)" ;;
     esac
     if line=$(grep -m 1 -e "$pattern" "$work/said"); then
         named[$kind]=$((${named[$kind]:-0} + 1))
@@ -321,8 +321,8 @@ judge_message() {
             *'step '[0-9]*:* | *:\ *waited*) placed[$kind]=$((${placed[$kind]:-0} + 1)) ;;
         esac
     elif [[ $kind = kill || $kind = two ]] && line=$(grep -m 1 -e "process $names .*\(on signal 9\|exited on$\)" "$work/said"); then
-        : # before the ranks know each other, only mpiexec can tell
-    elif [ "$where" = start-up ] && line=$(grep -m 1 'starstep: error: .*\(start-up: \|did not come\)' "$work/said"); then
+        : # before the ranks are connected, only mpiexec reports it
+    elif [ "$where" = start-up ] && line=$(grep -m 1 'starstep: error: .*\(start-up: \|did not connect\)' "$work/said"); then
         :
     elif [ $at_end -eq 1 ] && line=$(grep -m 1 'starstep: error: .*end of the run' "$work/said"); then
         :
@@ -330,9 +330,9 @@ judge_message() {
         wrong "no message like \"$pattern\""
         return 1
     fi
-    # Without MPI each rank has a line; else that of the rank which spoke first is enough.
+    # Without MPI each rank prints a line; with MPI the first rank's line is enough.
     if [[ $kind = tcp-* ]] && [ "$(grep -l 'starstep: error' "$work"/err.* | wc -l)" -lt $((${#pids[@]} - 1)) ]; then
-        wrong "not every rank that was left says why it ended"
+        wrong "not every remaining rank reports why it ended"
         return 1
     fi
     if [[ $kind != tcp-* && $kind != alive ]] && [ "$(grep -c 'starstep: error' "$work/said")" -gt 1 ]; then
@@ -346,11 +346,11 @@ judge_checkpoint() {
     [ -s "$file" ] && [[ $kind != tcp-* ]] || return 0
     timeout 60 "$STARSTEP" eval --data-dir "$work/data" --width 2,2,2,2 --batch-size 24 --init "$file" \
         >"$work/said" 2>&1 && return
-    wrong "the last checkpoint is not whole: $(cat "$work/said")"
+    wrong "the last checkpoint is incomplete: $(cat "$work/said")"
     return 1
 }
 
-# How long the start-up takes, and that nobody is taken for dead at its end.
+# Measure the start-up time, and check that an undisturbed run has no false alarm.
 what="undisturbed run" kind=none
 begin=$(now)
 timeout=60 train_on 4
@@ -359,7 +359,7 @@ startup=$(($(now) - begin))
 all_gone 60 && check "$what: exit code $code" test $code -eq 0
 check "$what: silent" test ! -s "$work/err"
 check "$what: $steps steps" has_steps "$work/log" $steps
-echo "an undisturbed run takes $(seconds $(($(now) - begin))) s, of which the start-up $(seconds $startup) s"
+echo "an undisturbed run takes $(seconds $(($(now) - begin))) s, including $(seconds $startup) s of start-up"
 
 for ((i = 1; i <= trials; i++)); do
     trial $i
@@ -369,11 +369,11 @@ for ((i = 1; i <= trials; i++)); do
         RANDOM=$((seed + i))
         trial $i
     done
-    [ $busy -eq 0 ] || wrong "the run ends by itself, each time"
+    [ $busy -eq 0 ] || wrong "the run ends before the failure, each time"
 done
 
 for kind in "${!tried[@]}"; do
-    echo "$kind: ${tried[$kind]} trials; in ${named[$kind]:-0} a rank's line names rank and host, in ${placed[$kind]:-0} also the place"
+    echo "$kind: ${tried[$kind]} trials; ${named[$kind]:-0} with a line that names rank and host, ${placed[$kind]:-0} also with the place"
 done
 echo "longest time to the end of all ranks: $(seconds $longest) s (timeout $timeout s);" \
     "$many runs with more than one line"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs of several ranks that go wrong: each must end on all ranks, by itself and in time, with a code
-# that is not 0 and a message that says what happened.
+# Failing runs of several ranks: all ranks must end in time without help, with a nonzero exit code and a message
+# that describes the failure.
 . "${srcdir:-.}/tests/common.sh"
 
 if ! have_ranks; then
@@ -13,7 +13,7 @@ make_data 640 16
 options=(--data-dir "$work/data" --width 2,2,2,2 --batch-size 8 --target-accuracy 2 --timeout 60)
 forever=("${options[@]}" --epochs 100000 --log-json "$work/log")
 
-# start RANKS ARGUMENT...: training in the background, until 8 steps are done
+# start RANKS ARGUMENT...: train in the background and wait for 8 steps
 start() {
     local ranks=$1
     shift
@@ -25,13 +25,13 @@ start() {
     return 1
 }
 
-# ended SECONDS: launcher and ranks are gone within that time, and the code is not 0
+# ended SECONDS: launcher and ranks end within that time, with a nonzero exit code
 ended() {
     all_gone "$1" || return
     if [ $code -eq 0 ]; then
         fail "$what: exit code 0"
     else
-        ok "$what: all ranks gone after $SECONDS s, exit code $code"
+        ok "$what: all ranks ended after $SECONDS s, exit code $code"
     fi
 }
 
@@ -48,23 +48,23 @@ disagree() {
 }
 disagree "seeds differ" ' option --seed differs: rank 0 has 1, rank 1 has 2; give all ranks the same' "--seed 1" "--seed 2"
 disagree "widths differ" '--width differs: rank 0 has 2,2,2,2, rank 1 has 2,2,2,3' "" "--width 2,2,2,3"
-disagree "an option given and not given" '--no-augment differs: rank 0 has 0, rank 1 has 1' "" "--no-augment"
+disagree "an option on one rank only" '--no-augment differs: rank 0 has 0, rank 1 has 1' "" "--no-augment"
 disagree "learning rates differ in the last digit" '--base-lr differs: rank 0 has 0.1.*, rank 1 has 0.1' \
     "--base-lr 0.1" "--base-lr 0.10000000000000001942890293094023946" # the next double
-# What each rank may decide for itself does not count.
+# Options that may differ between ranks are accepted.
 cp -r "$work/data" "$work/copy"
-what="own folders and workers"
+what="different folders and workers"
 either 2 "$STARSTEP" train "${options[@]}" --epochs 1 --workers 1 or \
     "$STARSTEP" train "${options[@]}" --epochs 1 --workers 2 --data-dir "$work/copy"
 check "$what" test $code -eq 0
-# Same size, another content.
+# Same size, other content.
 timeout 60 "$STARSTEP" data make cifar100 --out "$work/other" --train 640 --test 16 --seed 1 >/dev/null
 disagree "data differ" 'content of the training set differs: rank 0 has [0-9a-f]*, rank 1 has' "" "--data-dir $work/other"
 disagree "data missing on one rank" "\[rank 1\] $work/nowhere: No such file" "" "--data-dir $work/nowhere"
 what="batch does not divide"
 run "$MPIEXEC" -n 3 "$STARSTEP" train "${options[@]}" --epochs 1
 check "$what: exit code $code" test $code -ne 0 -a $code -ne 124
-says '--batch-size 8 does not divide by 3 ranks'
+says '--batch-size 8 is not divisible by 3 ranks'
 
 what="rank 1 of 2 dies"
 if start 2 "${forever[@]}"; then
@@ -89,13 +89,13 @@ for rank in 0 1; do
     fi
 done
 
-# The checkpoint of a run on 2 ranks that a signal to one of them ended.
+# A signal to one of 2 ranks ends the run with a checkpoint.
 what="SIGTERM to rank 1 of 2"
 if start 2 "${forever[@]}" --checkpoint-dir "$work/ck" --keep 1; then
     kill -TERM "$(cat "$work/pid.1")"
     ended 30
     says 'starstep: error: .*interrupted by a signal after step'
-    check "$what: the checkpoint is whole" "$STARSTEP" eval --data-dir "$work/data" --width 2,2,2,2 --batch-size 8 \
+    check "$what: the checkpoint is complete" "$STARSTEP" eval --data-dir "$work/data" --width 2,2,2,2 --batch-size 8 \
         --init "$work/ck/latest/model.safetensors" >/dev/null
 fi
 what="SIGTERM to both ranks"
@@ -104,22 +104,22 @@ if start 2 "${forever[@]}" --checkpoint-dir "$work/both" --keep 1; then
     ended 30
     says 'starstep: error: .*interrupted by a signal after step'
     check "$what: a checkpoint" test -s "$work/both/latest/model.safetensors"
-    check "$what: nothing half-written" test -z "$(half_written "$work/both")"
+    check "$what: no partial files" test -z "$(half_written "$work/both")"
 fi
 
-# Rank 0 cannot save: the other rank ends as well, without a message of its own.
+# Rank 0 cannot save: the other rank ends too, without another message.
 what="checkpoint that cannot be written, 2 ranks"
 : >"$work/file"
 run "$MPIEXEC" -n 2 "$STARSTEP" train "${options[@]}" --epochs 3 --checkpoint-dir "$work/file"
 check "$what: exit code $code" test $code -ne 0 -a $code -ne 124 -a $code -ne 137
 says "starstep: error: \[rank 0\] $work/file"
-check "$what: said once" test "$(grep -c 'starstep: error' "$work/err")" -eq 1
+check "$what: reported once" test "$(grep -c 'starstep: error' "$work/err")" -eq 1
 check "$what: before the first step" test -z "$(grep '^Training\|^Epoch' "$work/out")"
 
 what="full disk, 2 ranks"
 mkdir "$work/small"
 if [ "$(id -u)" -eq 0 ] && mount -t tmpfs -o size=16k none "$work/small" 2>/dev/null; then
-    # Room enough for what is tried before the run.
+    # Enough space for the check before the run.
     head -c 100000 /dev/zero >"$work/small/filler" 2>/dev/null
     truncate -s 8192 "$work/small/filler"
     run "$MPIEXEC" -n 2 "$STARSTEP" train "${options[@]}" --epochs 3 --checkpoint-dir "$work/small/ck"

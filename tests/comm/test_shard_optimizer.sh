@@ -1,27 +1,27 @@
 #!/usr/bin/env bash
-# --shard-optimizer on CPU ranks: weights, losses and checkpoints of the plain update, bit for bit, with one
-# optimizer or another, in fp32 or in 2 bytes between ranks, with clipping and an average of the weights;
-# runs that go on with it, without it and on fewer ranks; a rank that dies ends them all.
+# --shard-optimizer on CPU ranks: weights, losses and checkpoints are bit-identical to the unsharded update,
+# for several optimizers, fp32 and 2-byte communication, clipping and EMA of the weights. Runs resume with it,
+# without it and on fewer ranks. If a rank dies, all ranks end.
 . "${srcdir:-.}/tests/common.sh"
 . "${srcdir:-.}/tests/train/resume_facts.sh"
 
 REFERENCE=${srcdir:-.}/tests/reference
 
-refused "sizes by measurement" '\-\-bucket-mb auto measures whole sums, and --shard-optimizer makes' \
+refused "measured bucket sizes" '\-\-bucket-mb auto measures all-reduces, but --shard-optimizer uses' \
     "$STARSTEP" train --data-dir "$work" --shard-optimizer --bucket-mb auto
 small=(--width 8,16,24,32 --bucket-mb 0.05 --first-bucket-mb 0.01)
 run "$STARSTEP" plan "${small[@]}" --ranks 2 --shard-optimizer
 buckets=$(grep -c ' reduce-scatter .* grads.* -> ' "$work/out")
-check "the plan: $buckets sums in halves" eval "[ $buckets -gt 2 ] &&
+check "the plan: $buckets reduce-scatters and all-gathers" eval "[ $buckets -gt 2 ] &&
     [ $(grep -c ' gather .* params.* token$' "$work/out") -eq $buckets ] && ! grep -q ' all-reduce [0-9]' $work/out"
 run "$STARSTEP" plan "${small[@]}"
 mv "$work/out" "$work/plain"
 run "$STARSTEP" plan "${small[@]}" --shard-optimizer
-check "one rank: the option changes nothing" cmp "$work/plain" "$work/out"
+check "one rank: the option has no effect" cmp "$work/plain" "$work/out"
 
 need_ranks
 
-# train RANKS NAME STEPS [OPTION...]: buckets of all sizes, some of fewer elements than ranks sum themselves
+# train RANKS NAME STEPS [OPTION...]: buckets of all sizes, some too small for the direct all-reduce
 train() {
     local ranks=$1 name=$2 steps=$3
     shift 3
@@ -31,7 +31,7 @@ train() {
         --checkpoint-dir "$work/$name" --checkpoint-steps 7 --keep 3 "$@"
 }
 
-# same A B [FROM]: losses from that step on, weights and both files' tensors
+# same A B [FROM]: compare losses from that step on, weights and the tensors of both files
 same() {
     facts "$work/$1.log" | tail -n "+${3:-1}" >"$work/a"
     facts "$work/$2.log" >"$work/b"
@@ -66,15 +66,14 @@ same plain3 serial3
 train 3 plainbf16 13 --grad-dtype bf16
 train 3 shardbf16 13 --grad-dtype bf16 --shard-optimizer
 same plainbf16 shardbf16
-# Biases and the like compute in fp32.
+# Parameters such as biases stay in fp32.
 train 2 plainhalf 13 --precision bf16 --optimizer adamw
 train 2 shardhalf 13 --precision bf16 --optimizer adamw --shard-optimizer
 same plainhalf shardhalf
 
-# A norm of each rank's share, which is summed where statistics are, and an average of which each rank
-# has its share.
+# Each rank computes the norm of its share, which is all-reduced with the statistics, and the EMA of its share.
 with=(--sync-bn --clip-norm 0.1 --ema-decay 0.8)
-# figures A: of evaluations, and of the average's
+# figures A: metrics of evaluations, also with the EMA weights
 figures() {
     grep -o '"val_[a-z0-9_]*":[^,}]*' "$work/$1.log"
 }
@@ -83,13 +82,13 @@ same_average() {
     same "$@"
     figures "$1" | tail -n 8 >"$work/a"
     figures "$2" | tail -n 8 >"$work/b"
-    check "$2: the average's figures of $1" eval "grep -q val_ema_loss $work/a && cmp $work/a $work/b"
-    check "$2: the average of $1" cmp "$work/$1/latest/model_ema.safetensors" "$work/$2/latest/model_ema.safetensors"
+    check "$2: the EMA metrics of $1" eval "grep -q val_ema_loss $work/a && cmp $work/a $work/b"
+    check "$2: the EMA weights of $1" cmp "$work/$1/latest/model_ema.safetensors" "$work/$2/latest/model_ema.safetensors"
 }
 train 2 plainclip 13 "${with[@]}"
 train 2 shardclip 13 "${with[@]}" --shard-optimizer --trace "$work/trace.clip"
 same_average plainclip shardclip
-check "shardclip: another model than its average" eval \
+check "shardclip: the EMA differs from the weights" eval \
     "! cmp -s $work/shardclip/latest/model.safetensors $work/shardclip/latest/model_ema.safetensors"
 train 2 shardfree 13 --sync-bn --shard-optimizer
 check "shardclip: steps were clipped" eval \
@@ -98,7 +97,7 @@ starts "trace report of clipping" "$STARSTEP" trace report "$work/trace.clip"
 train 2 clipresumed 13 "${with[@]}" --shard-optimizer --resume "$work/plainclip/step-00000007"
 same_average plainclip clipresumed 8
 
-# Going on from step 7 of the one as the other, and on fewer ranks.
+# Resume from step 7 with and without sharding, and on fewer ranks.
 train 3 toshard 13 --optimizer adamw --shard-optimizer --resume "$work/plain3/step-00000007"
 same plain3 toshard 8
 train 3 toplain 13 --optimizer adamw --resume "$work/shard3/step-00000007"
@@ -111,7 +110,7 @@ same fewer fewershard
 what="a rank dies"
 launch "$MPIEXEC" -n 2 bash "$work/rank" "$STARSTEP" train --device cpu "${small[@]}" --data-dir "$REFERENCE/data" \
     --batch-size 24 --epochs 1000 --target-accuracy 2 --timeout 5 --shard-optimizer --log-json "$work/log"
-check "$what: it runs" wait_until 30 has_steps "$work/log" 5
+check "$what: training starts" wait_until 30 has_steps "$work/log" 5
 kill -KILL "$(cat "$work/pid.1")"
 all_gone 20
 check "$what: exit code $code" [ "$code" -ne 0 ]

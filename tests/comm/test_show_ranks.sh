@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# --show-ranks: one line of each rank, in the order of ranks, from rank 0; the same as events of the log.
+# --show-ranks: rank 0 prints one line per rank, in rank order, and logs the same as events.
 uses_gpu=yes
 # shellcheck source=tests/common.sh
 . "${srcdir:-.}/tests/common.sh"
@@ -10,8 +10,8 @@ host=$(uname -n)
 make_data 64 16
 options=(--data-dir "$work/data" --width 1,1,1,1 --batch-size 12 --epochs 1 --max-steps 2 --timeout 60)
 
-# lines WHAT N PATTERN: N lines begin with "rank ", in the order of ranks, and read like this; %C: the cores
-# that compute according to info
+# lines WHAT N PATTERN: N lines start with "rank ", in rank order, and match the pattern; %C: the compute cores
+# according to info
 lines() {
     local what=$1 ranks=$2 pattern=$3 r cores line
     [ $code -eq 0 ] || fail "$what: exit code $code"
@@ -23,7 +23,7 @@ lines() {
     done
 }
 
-# As many threads as cores: all of them compute.
+# As many threads as cores: all cores compute.
 n=$("$STARSTEP" info | sed -n 's/^rank 0 .*: \([0-9]*\) of [0-9]* cores$/\1/p')
 "$STARSTEP" info --threads "$n" --workers 3 >"$work/info"
 run "$STARSTEP" train "${options[@]}" --threads "$n" --workers 3 --checkpoint-dir "$work/run" --show-ranks
@@ -32,7 +32,7 @@ run "$STARSTEP" eval --data-dir "$work/data" --width 1,1,1,1 --init "$work/run/l
     --threads "$n" --workers 3 --show-ranks
 lines "evaluation" 1 "CPU, $n threads\?, cores\? %C, 3 load workers; self"
 run "$STARSTEP" train "${options[@]}"
-check "not asked for" [ "$(grep -c '^rank ' "$work/out")" -eq 0 ]
+check "disabled by default" [ "$(grep -c '^rank ' "$work/out")" -eq 0 ]
 
 if ! have_ranks; then
     echo "note: no mpiexec, or a build without MPI"

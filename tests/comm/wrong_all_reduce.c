@@ -1,5 +1,5 @@
-/* wrong_all_reduce.c: linked into the program, adds something to an element of the float sums of this rank whose number is
- * WRONG_SUM, by MPI's profiling interface. */
+/* wrong_all_reduce.c: corrupts one element of the data of this rank's float all-reduce number
+ * WRONG_SUM (environment, from 1). Linked into the program; uses MPI's profiling interface. */
 #include <mpi.h>
 #include <stdlib.h>
 

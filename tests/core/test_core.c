@@ -1,4 +1,4 @@
-/* test_core.c: options, random numbers, status names, files that appear whole or not at all. */
+/* test_core.c: options, random numbers, status names, folders, JSON and atomic files. */
 #include "core/atomic_file.h"
 #include "core/folder.h"
 #include "core/json_file.h"
@@ -40,7 +40,7 @@ static const struct ss_option rows[] = {
                    .group = NUMBERS),
     {0}};
 
-/* A second table, of which one group is taken. */
+/* A second table; the command accepts one of its groups. */
 struct more {
     const char *left_out, *taken;
 };
@@ -65,7 +65,7 @@ static void reset(void)
     ss_options_default(more_rows, &more);
 }
 
-/* Up to four arguments behind the command's name. */
+/* Parses up to four arguments of the command "train". */
 static int parse(const char *a, const char *b, const char *c, const char *d)
 {
     static char words[5][128]; /* text options point into it */
@@ -97,7 +97,7 @@ START_TEST(options_accepted)
     ck_assert_str_eq(v.text, "a=b");
     ck_assert_int_eq(parse("--data-dir", "--epochs", NULL, NULL), -1);
     ck_assert_str_eq(v.text, "--epochs");
-    ck_assert_int_eq(v.epochs, 7); /* again */
+    ck_assert_int_eq(v.epochs, 7); /* the default */
     ck_assert_int_eq(parse("--device", "cuda", "--taken", "a"), -1);
     ck_assert_int_eq(v.device, -3);
     ck_assert_str_eq(more.taken, "a");
@@ -110,7 +110,8 @@ START_TEST(options_accepted)
     ck_assert(v.size.height == 4096 && v.size.width == 48 && v.rate == 0);
     ck_assert_int_eq(parse("--image-size", "0", NULL, NULL), -1);
     ck_assert(ss_size_is(v.size, ss_square(0)));
-    /* Other names: aliases, the last version's, "_" for "-", one letter with and without a blank. */
+    /* Other spellings: aliases, the former name, "_" for "-", one letter with and without a
+     * blank. */
     ck_assert_int_eq(parse("--lr", "3", "-e", "4"), -1);
     ck_assert(v.rate == 3 && v.epochs == 4);
     ck_assert_int_eq(parse("--rate=2", "-e5", NULL, NULL), -1);
@@ -124,7 +125,7 @@ START_TEST(options_accepted)
     ck_assert_str_eq(ss_option_find(sets, "--lr")->name, "--base-lr");
     ck_assert_ptr_null(ss_option_find(sets, "--l"));
     ck_assert_ptr_null(ss_option_find(sets, "-ee"));
-    /* Help wins over everything, also over mistakes before it. */
+    /* --help takes precedence, even after invalid arguments. */
     ck_assert_int_eq(parse("--nonsense", "--help", NULL, NULL), 0);
     ck_assert_int_eq(parse("-h", NULL, NULL, NULL), 0);
 }
@@ -193,7 +194,7 @@ START_TEST(options_refused)
 }
 END_TEST
 
-/* By enum ss_options_help. */
+/* Indexed by enum ss_options_help. */
 static const char *const help[] = {
     "\nNumbers:\n"
     "  --epochs N                  passes (default: 7)\n"
@@ -234,7 +235,7 @@ START_TEST(options_help)
 }
 END_TEST
 
-/* As many bytes as each is long; the broken ones become "?" a byte. */
+/* Valid sequences report their length; each byte of an invalid one becomes "?". */
 START_TEST(utf8)
 {
     static const char *const good[] = {"a",
@@ -250,7 +251,7 @@ START_TEST(utf8)
                                       "\xc0\xaf", /* overlong, here and in the next two */
                                       "\xe0\x9f\xbf",
                                       "\xf0\x8f\xbf\xbf",
-                                      "\xed\xa0\x80",     /* half of a pair */
+                                      "\xed\xa0\x80",     /* half of a surrogate pair */
                                       "\xf4\x90\x80\x80", /* above U+10FFFF */
                                       "\xf8\x88\x80\x80\x80",
                                       "\xff"};
@@ -298,7 +299,7 @@ START_TEST(int_lists)
                  "65537");
     expect_error(ss_parse_int_list("width", "1,2,99999999999999999999", 3, 1, 65536, out),
                  SS_ERR_INVALID, "out of range");
-    ck_assert(out[0] == 1 && out[1] == 65536 && out[2] == 3); /* untouched by failures */
+    ck_assert(out[0] == 1 && out[1] == 65536 && out[2] == 3); /* unchanged on failure */
 }
 END_TEST
 
@@ -327,7 +328,7 @@ END_TEST
 
 START_TEST(rng_streams)
 {
-    /* A stream is a function of its four numbers, and all of them count. */
+    /* A stream depends on its four numbers only, and on each of them. */
     static const uint32_t with[5][4] = {{5, SS_RNG_INIT, 1, 2},
                                         {6, SS_RNG_INIT, 1, 2},
                                         {5, SS_RNG_SHUFFLE, 1, 2},
@@ -345,7 +346,7 @@ START_TEST(rng_streams)
         for (int j = 0; j < i; j++)
             ck_assert_uint_ne(first[i], first[j]);
     }
-    /* The seed's upper half counts as well. */
+    /* The seed's upper 32 bits matter, too. */
     struct ss_rng a, b;
     ss_rng_open(&a, 1, SS_RNG_INIT, 0, 0);
     ss_rng_open(&b, 1 | 1ull << 40, SS_RNG_INIT, 0, 0);
@@ -404,7 +405,7 @@ START_TEST(rng_normal)
     again = rng;
     for (int i = 0; i < N; i++) {
         double x = (double)ss_rng_normal(&rng), power = 1;
-        wild += !(fabs(x) < 6); /* 2^-24 is the smallest number whose logarithm is taken */
+        wild += !(fabs(x) < 6); /* log() is called with 2^-24 or more */
         others += x != (double)ss_rng_normal(&again);
         for (int k = 1; k <= 4; k++)
             m[k] += power *= x;
@@ -418,7 +419,7 @@ START_TEST(rng_normal)
     ck_assert_double_eq_tol(m[2] / N, 1, 6 * sqrt(2.0 / N));
     ck_assert_double_eq_tol(m[3] / N, 0, 6 * sqrt(15.0 / N));
     ck_assert_double_eq_tol(m[4] / N, 3, 6 * sqrt(96.0 / N));
-    ck_assert_double_eq_tol(step / N, 0, 6 / sqrt(N)); /* neighbours know nothing of each other */
+    ck_assert_double_eq_tol(step / N, 0, 6 / sqrt(N)); /* consecutive draws are uncorrelated */
     /* erfc(sqrt 2) = 0.0455 of a normal distribution lies beyond 2 */
     ck_assert_double_eq_tol(beyond / (double)N, erfc(sqrt(2)), 6 * sqrt(0.0455 * 0.9545 / N));
 }
@@ -458,7 +459,7 @@ START_TEST(atomic_file)
     ck_assert(holds("a", "old"));
     ck_assert_int_eq(count_files(NULL), 1);
 
-    /* Given up: nothing changes. */
+    /* Aborted: the file is unchanged. */
     ck_assert_int_eq(ss_atomic_open(in_folder("a"), &f), SS_OK);
     ck_assert_int_eq(ss_atomic_write(f, "new", 3), SS_OK);
     ss_atomic_abort(f);
@@ -466,7 +467,7 @@ START_TEST(atomic_file)
     ck_assert(holds("a", "old"));
     ck_assert_int_eq(count_files(NULL), 1);
 
-    /* Left by a killed run of the same process number: no obstacle. */
+    /* A leftover of a killed process with the same PID is overwritten. */
     char left[64];
     snprintf(left, sizeof left, "a.tmp.%ld", (long)getpid());
     write_file(left, "half", 4);
@@ -484,7 +485,7 @@ START_TEST(atomic_file)
 }
 END_TEST
 
-/* A file size limit stands for a full disk: the write fails in the middle. */
+/* A file size limit simulates a full disk: a write fails midway. */
 START_TEST(atomic_file_full)
 {
     static char page[4096];
@@ -511,7 +512,7 @@ START_TEST(atomic_file_full)
 }
 END_TEST
 
-/* Of "abc", which FIPS 180 has, of one that is not there, and of this program. */
+/* Hashes of "abc" (FIPS 180), of a missing file, of a folder and of this program. */
 START_TEST(program_files)
 {
     struct ss_program_file f;
@@ -567,7 +568,7 @@ START_TEST(folders)
     ck_assert(!ss_folder_has(longest, "x"));
     ck_assert_int_eq(symlink(in_folder("a"), in_folder("link")), 0);
     snprintf(path, sizeof path, "%s", in_folder("link"));
-    ss_folder_remove(path); /* the link, not what it names */
+    ss_folder_remove(path); /* the link, not its target */
     ck_assert(!has_file("link") && has_file("a/f"));
     ss_folder_remove(in_folder("a"));
     ck_assert(!has_file("a"));
@@ -575,7 +576,7 @@ START_TEST(folders)
 }
 END_TEST
 
-/* Whole files: `most` bytes are taken, and one more is not. */
+/* A file may have as many bytes as the limit, and not one more. */
 START_TEST(json_files)
 {
     json_t *value;
@@ -585,7 +586,7 @@ START_TEST(json_files)
     ck_assert_int_eq(ss_json_load("--recipe", in_folder("a.json"), "recipe", 10, &value), SS_OK);
     ck_assert_int_eq((int)json_integer_value(json_array_get(json_object_get(value, "a"), 0)), 1);
     json_decref(value);
-    snprintf(expected, sizeof expected, "--recipe %s: has more than 9 bytes: this is no recipe",
+    snprintf(expected, sizeof expected, "--recipe %s: has more than 9 bytes; not a recipe",
              in_folder("a.json"));
     expect_error(ss_json_load("--recipe", in_folder("a.json"), "recipe", 9, &value), SS_ERR_FORMAT,
                  expected);
@@ -623,7 +624,7 @@ START_TEST(json_values)
                           "  0.3,\n  1e300,\n  3.0,\n  null,\n  null\n ]\n}\n");
     free(out);
 
-    /* What holds a value that could not be made is none either. */
+    /* A container becomes NULL if one of its values could not be allocated. */
     value = json_object();
     list = json_array();
     ss_json_append(&list, json_integer(1));

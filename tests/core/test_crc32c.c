@@ -1,4 +1,4 @@
-/* test_crc32c.c: CRC-32C against published values, and against one that takes bit by bit. */
+/* test_crc32c.c: CRC-32C against published values and a bitwise implementation. */
 #include "core/crc32c.h"
 #include "tests/data_common.h"
 #include "tests/train/events_reader.h"
@@ -6,8 +6,7 @@
 #include "tests/assert.h"
 #include <stdlib.h>
 
-/* RFC 3720, appendix B.4 (its CRCs are listed lowest byte first), and the check value of the
- * catalogues of CRCs. */
+/* RFC 3720, appendix B.4 (lists CRCs lowest byte first), and the check value of CRC catalogs. */
 static const struct {
     const char *what;
     unsigned char first;
@@ -26,7 +25,7 @@ START_TEST(crc_vectors)
         bytes[i] = (unsigned char)(patterns[_i].first + i * patterns[_i].step);
     ck_assert_msg(ss_crc32c(0, bytes, (size_t)patterns[_i].bytes) == patterns[_i].crc, "%s",
                   patterns[_i].what);
-    /* The test's own, too. */
+    /* The bitwise implementation, too. */
     ck_assert_msg(events_crc(bytes, (size_t)patterns[_i].bytes) == patterns[_i].crc, "%s",
                   patterns[_i].what);
 }
@@ -41,7 +40,7 @@ START_TEST(crc_read_command)
 }
 END_TEST
 
-/* Any length, any alignment, in two parts that meet anywhere. */
+/* Any length and alignment, and data split in two at any byte. */
 START_TEST(crc_parts)
 {
     unsigned char bytes[100];

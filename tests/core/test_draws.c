@@ -1,5 +1,5 @@
-/* test_draws.c: golden values of every random draw. What a seed gives is a promise: runs are repeated and
- * resumed with it. Whoever changes a value here changes all runs. */
+/* test_draws.c: golden values of every random draw. The draws of a seed must not change, because
+ * runs are reproduced and resumed with it. */
 #include "codelets/dropout.h"
 #include "core/rng.h"
 #include "data/augment.h"
@@ -11,7 +11,7 @@
 #include "tests/run_suite.h"
 
 enum { SEED = 42 };
-/* What goes through the C library's log, exp and cos may differ in the last digits. */
+/* Draws that use the C library's log, exp or cos may differ in the last digits. */
 static const double near = 1e-6;
 
 static void check_area(struct ss_area got, struct ss_area want)
@@ -102,7 +102,7 @@ START_TEST(mixed)
 }
 END_TEST
 
-/* Keys by rank, micro-step and layer, and which of 32 elements a key keeps. */
+/* Keys by rank, micro-batch and layer, and a bit mask of the 32 elements that a key retains. */
 START_TEST(dropped)
 {
     static const struct {

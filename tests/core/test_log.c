@@ -1,4 +1,4 @@
-/* test_log.c: messages of several threads at once. */
+/* test_log.c: error messages of several threads simultaneously. */
 #include "core/clock.h"
 #include "core/log.h"
 #include "tests/data_common.h"
@@ -12,7 +12,7 @@ enum { LETTERS = 1500, LOOK_S = 2 };
 
 static atomic_int ending;
 
-/* Messages of one letter each. */
+/* Fails repeatedly, with messages that repeat one letter. */
 static void *fail_always(void *letter)
 {
     char text[LETTERS + 1];
@@ -24,7 +24,7 @@ static void *fail_always(void *letter)
     return NULL;
 }
 
-/* What is read is one message, and stays what it is. */
+/* The last error is one thread's message, and it does not change while it is read. */
 START_TEST(last_error)
 {
     pthread_t thread[2];
@@ -39,7 +39,7 @@ START_TEST(last_error)
         size_t n = strspn(text, "a");
         n = n ? n : strspn(text, "b");
         if (strcmp(text, "first"))
-            ck_assert_msg(n == LETTERS && !text[n], "a mixture: %s", text);
+            ck_assert_msg(n == LETTERS && !text[n], "mixed messages: %s", text);
         ss_log_set_rank(i % 4, 4);
     }
     atomic_store(&ending, 1);

@@ -1,4 +1,5 @@
-/* test_program.c: a program that has libstarstep linked in, as this one has the part that looks, names no library. */
+/* test_program.c: a program with libstarstep linked in reports no library. This test compiles in
+ * program.c. */
 #include "core/program.h"
 #include "tests/run_suite.h"
 

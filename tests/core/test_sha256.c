@@ -15,7 +15,7 @@ static void show(const unsigned char *digest)
         sprintf(hex + 2 * i, "%02x", digest[i]);
 }
 
-/* In pieces of `piece` bytes. */
+/* Hashes in pieces of `piece` bytes. Returns hexadecimal digits in a static buffer. */
 static const char *hash_of(const void *data, size_t bytes, size_t piece)
 {
     struct ss_sha256 hash;
@@ -64,8 +64,8 @@ START_TEST(hash_million)
 }
 END_TEST
 
-/* Every length of the last block, zeros: compared with a chain over all of them, whose value came
- * from another implementation (Python's hashlib). */
+/* Zeros, every length of the last block. The digests of all lengths are hashed into one. Python's
+ * hashlib computed the expected value. */
 START_TEST(hash_lengths)
 {
     unsigned char zeros[200] = {0}, digest[SS_SHA256_BYTES];
@@ -83,7 +83,7 @@ START_TEST(hash_lengths)
 }
 END_TEST
 
-/* RFC 4231, section 4: test cases 1, 2, 3, 4, 6 and 7 (5 is of a cut digest). */
+/* RFC 4231, section 4: test cases 1, 2, 3, 4, 6 and 7 (5 has a truncated digest). */
 static const struct {
     const char *key, *data, *mac;
     int key_repeats, data_repeats;

@@ -1,5 +1,5 @@
-/* The images of tests/reference/images: JPEG files, what PIL makes of them, and the list of cases
- * (see record_images.py). */
+/* Access to tests/reference/images: JPEG files, PIL's decoded images, and the list of cases (see
+ * record_images.py). */
 #ifndef SS_TESTS_DATA_IMAGES_H
 #define SS_TESTS_DATA_IMAGES_H
 
@@ -21,7 +21,8 @@ static inline FILE *open_reference(const char *name)
     return f;
 }
 
-/* The caller frees .at; it has exactly .size bytes, so that a sanitizer sees a read behind them. */
+/* The caller frees .at. Its allocation has exactly .size bytes, so that a sanitizer detects reads
+ * past the end. */
 static inline struct bytes read_reference(const char *name)
 {
     FILE *f = open_reference(name);
@@ -55,7 +56,8 @@ static inline struct image read_ppm(const char *name)
     return p;
 }
 
-/* Calls `take` with each line of cases.txt that begins with `kind`, and wants at least `least`. */
+/* Calls `take` with each line of cases.txt that begins with `kind`; fails if there are fewer than
+ * `least` such lines. */
 static inline void for_cases(const char *kind, int least, void (*take)(const char *arguments))
 {
     char line[512];
@@ -70,7 +72,7 @@ static inline void for_cases(const char *kind, int least, void (*take)(const cha
     ck_assert_int_ge(count, least);
 }
 
-/* The whole image; the caller frees .rgb. */
+/* Decodes the whole image; the caller frees .rgb. */
 static inline struct image decode_reference(struct ss_jpeg *j, const char *name)
 {
     struct bytes b = read_reference(name);

@@ -1,4 +1,4 @@
-/* Pickles made byte by byte, as Python 2's cPickle writes CIFAR-100 (protocol 2) and as Python 3
+/* Builds pickles byte by byte, as Python 2's cPickle writes CIFAR-100 (protocol 2) and as Python 3
  * does (protocol 4), for tests and as seeds of the fuzzer. */
 #ifndef SS_TESTS_DATA_PICKLE_H
 #define SS_TESTS_DATA_PICKLE_H
@@ -9,10 +9,10 @@
 
 struct pickle_bytes {
     uint8_t *bytes;
-    size_t size, room;
+    size_t size, capacity;
 };
 
-/* What is written; the defaults of pickle_defaults() make a good file. */
+/* Content of the pickle; pickle_defaults() gives a valid file. */
 struct pickle_how {
     int python3;           /* protocol 4 instead of Python 2's protocol 2 */
     size_t samples, width; /* shape of "data" */
@@ -36,9 +36,9 @@ static inline struct pickle_how pickle_defaults(size_t samples)
 
 static inline void put(struct pickle_bytes *p, const void *bytes, size_t n)
 {
-    if (p->size + n > p->room) {
-        p->room = 2 * (p->size + n);
-        p->bytes = realloc(p->bytes, p->room);
+    if (p->size + n > p->capacity) {
+        p->capacity = 2 * (p->size + n);
+        p->bytes = realloc(p->bytes, p->capacity);
         if (!p->bytes)
             abort();
     }
@@ -66,7 +66,7 @@ static inline void put_opcode(struct pickle_bytes *p, int opcode, uint64_t v, in
     put_number(p, v, bytes);
 }
 
-/* Like the picklers, remember everything, used or not. */
+/* Memoizes every value, used or not, as the picklers do. */
 static inline void put_memo(struct pickle_bytes *p, const struct pickle_how *how, int *memo)
 {
     if (how->python3)
@@ -176,7 +176,7 @@ static inline struct pickle_bytes make_pickle(const struct pickle_how *how)
     int memo = 0;
     put_text(&p, how->python3 ? "\x80\x04" : "\x80\x02");
     if (how->python3)
-        put_opcode(&p, 0x95, 0, 8); /* its length is filled in below */
+        put_opcode(&p, 0x95, 0, 8); /* FRAME; its length is set below */
     put_text(&p, "}");
     put_memo(&p, how, &memo);
     put_text(&p, "(");

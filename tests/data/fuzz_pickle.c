@@ -1,7 +1,7 @@
-/* fuzz_pickle.c: mutated pickles through the restricted reader, for a bounded time.
+/* fuzz_pickle.c: feeds mutated pickles to the restricted reader for a bounded time.
  *
- * On its own it mutates well-formed files with a fixed seed for SS_FUZZ_SECONDS (default 5); run it
- * in a sanitizer build to make it worth the time. With -DSS_LIBFUZZER it is a libFuzzer target. */
+ * The stand-alone program mutates well-formed files with a fixed seed for SS_FUZZ_SECONDS (default
+ * 5); run it in a sanitizer build. With -DSS_LIBFUZZER it is a libFuzzer target. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
 static volatile unsigned sink;
 
-/* Touch everything a value offers, to a limited depth and number (values may hold themselves). */
+/* Reads all of a value's data, to a limited depth and count (values may contain themselves). */
 static void walk(const struct ss_pickle_value *v, int depth, int *budget)
 {
     if (depth == 0 || --*budget < 0)
@@ -62,7 +62,7 @@ static void walk(const struct ss_pickle_value *v, int depth, int *budget)
     }
 }
 
-/* 1 if the pickle is accepted. */
+/* Returns 1 if the pickle is accepted. */
 static int parse(const uint8_t *bytes, size_t size)
 {
     struct ss_pickle *p;
@@ -83,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 
 #ifndef SS_LIBFUZZER
 
-enum { ROOM = 4096, SEEDS = 5 };
+enum { CAPACITY = 4096, SEEDS = 5 };
 
 static struct pickle_bytes make_seed(int which)
 {
@@ -109,23 +109,23 @@ static size_t mutate(struct ss_rng *rng, uint8_t *b, size_t size)
     uint8_t piece[64];
     size_t at = ss_rng_below(rng, (uint32_t)size + 1);
     switch (ss_rng_below(rng, 6)) {
-    case 0: /* a bit */
+    case 0: /* flip a bit */
         if (at < size)
             b[at] ^= (uint8_t)(1u << ss_rng_below(rng, 8));
         return size;
-    case 1: /* a byte at an end of its range */
+    case 1: /* set a byte to 0 or 255 */
         if (at < size)
             b[at] = ss_rng_below(rng, 2) ? 0xFF : 0;
         return size;
-    case 2: /* an opcode put in, or in place of a byte */
+    case 2: /* insert an opcode or replace a byte by one */
         piece[0] = (uint8_t)opcodes[ss_rng_below(rng, sizeof opcodes - 1)];
-        return fuzz_splice(b, size, ROOM, at, ss_rng_below(rng, 2), piece, 1);
+        return fuzz_splice(b, size, CAPACITY, at, ss_rng_below(rng, 2), piece, 1);
     case 3: /* remove */
-        return fuzz_splice(b, size, ROOM, at, ss_rng_below(rng, 16), "", 0);
-    case 4: /* cut */
+        return fuzz_splice(b, size, CAPACITY, at, ss_rng_below(rng, 16), "", 0);
+    case 4: /* truncate */
         return ss_rng_below(rng, 8) ? size : at;
     default:
-        return fuzz_copy_piece(rng, b, size, ROOM, at);
+        return fuzz_copy_piece(rng, b, size, CAPACITY, at);
     }
 }
 
@@ -138,21 +138,21 @@ int main(void)
     for (int i = 0; i < SEEDS; i++) {
         seeds[i] = make_seed(i);
         if (!parse(seeds[i].bytes, seeds[i].size)) {
-            printf("seed %d, which is well-formed, is refused\n", i);
+            printf("seed %d is well-formed but was refused\n", i);
             return EXIT_FAILURE;
         }
     }
     double start = ss_seconds();
     do {
         struct ss_rng rng;
-        static uint8_t b[ROOM];
+        static uint8_t b[CAPACITY];
         ss_rng_open(&rng, 2, SS_RNG_SYNTHETIC, runs, 0);
         const struct pickle_bytes *seed = &seeds[ss_rng_below(&rng, SEEDS)];
         size_t size = seed->size;
         memcpy(b, seed->bytes, size);
         for (uint32_t m = ss_rng_below(&rng, 5); m > 0; m--)
             size = mutate(&rng, b, size);
-        /* A block of exactly this size lets the sanitizer see a read past the end. */
+        /* A block of exactly this size lets the sanitizer detect reads past the end. */
         uint8_t *exact = malloc(size ? size : 1);
         if (!exact)
             return EXIT_FAILURE;

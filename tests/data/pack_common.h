@@ -1,4 +1,4 @@
-/* What the tests of packs share: a data set of reference images, and packs of it. */
+/* Shared helpers of the pack tests: a data set of reference images, and packs built from it. */
 #ifndef SS_TESTS_PACK_COMMON_H
 #define SS_TESTS_PACK_COMMON_H
 
@@ -7,7 +7,7 @@
 #include "data/pack.h"
 #include "tests/data/data_images.h"
 
-/* In the folder's order: names, and the reference images that they are copies of. */
+/* {file name, reference image it is a copy of}, in the folder's order. */
 static const char *const train_files[][2] = {
     {"a/0.jpg", "c420.jpg"}, {"a/1.jpg", "grey.jpg"},        {"a/2.jpg", "pixel.jpg"},
     {"a/3.jpg", "cmyk.jpg"}, {"a/4.jpg", "progressive.jpg"}, {"b/0.jpg", "large.jpg"},
@@ -77,14 +77,14 @@ static inline struct ss_pack *must_open(const char *name, const struct ss_imagef
     return p;
 }
 
-/* It does not fit, for a reason that holds `text`. */
+/* Checks that the pack does not match the folder and that the reason contains `text`. */
 static inline void expect_unfit(const char *name, const struct ss_imagefolder *f, const char *text)
 {
     struct ss_pack *p = (void *)folder; /* must be set */
     char why[200];
     ck_assert_int_eq(ss_pack_open(in_folder(name), f, why, sizeof why, &p), SS_OK);
-    ck_assert_msg(p == NULL, "opened, and should be \"%s\"", text);
-    ck_assert_msg(strstr(why, text) != NULL && (*text || !*why), "\"%s\" lacks \"%s\"", why, text);
+    ck_assert_msg(p == NULL, "opened, expected the refusal \"%s\"", text);
+    ck_assert_msg(strstr(why, text) != NULL && (*text || !*why), "\"%s\" does not contain \"%s\"", why, text);
 }
 
 #endif

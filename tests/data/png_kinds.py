@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Compare what starstep reads of PNG files with Pillow's convert("RGB").
+"""Compare PNG files decoded by starstep with Pillow's convert("RGB").
 
-png_kinds.py make DIR     write PNG files of every colour type and depth as a data set
+png_kinds.py make DIR     write PNG files of every color type and bit depth as a data set
 png_kinds.py compare DIR PACK...
-                          the pixels in packs of the folders DIR/train and DIR/val are Pillow's
+                          check the pixels in packs of DIR/train and DIR/val against Pillow
 """
 import os
 import random
@@ -40,7 +40,7 @@ def pack_row(pixels, depth):
 def png(width, height, depth, kind, interlaced, chunks):
     pixels = [[[draw.randrange(1 << depth) for _ in range(CHANNELS[kind])] for _ in range(width)]
               for _ in range(height)]
-    if kind == 0 and depth == 16:  # some are not cut off
+    if kind == 0 and depth == 16:  # keep some values unclipped
         pixels = [[[v & 0x1FF if draw.random() < 0.5 else v for v in p] for p in row] for row in pixels]
     passes = ADAM7 if interlaced else [(0, 0, 1, 1)]
     rows = b"".join(pack_row(row[x::dx], depth) for x, y, dx, dy in passes for row in pixels[y::dy] if row[x::dx])
@@ -51,7 +51,7 @@ def png(width, height, depth, kind, interlaced, chunks):
 
 
 def variants(kind, depth):
-    """Chunks before the data: plain, with transparency and a gamma, with a short palette."""
+    """Return the chunks before the data: plain, with transparency and gamma, with a short palette."""
     gamma = chunk(b"gAMA", struct.pack(">I", 20000))
     if kind == 3:
         palette = chunk(b"PLTE", some_bytes(3 << depth))
@@ -77,7 +77,7 @@ def make(folder):
 
 
 def compare(folder, packs):
-    """A pack is a header of 64 bytes, then images, each padded to a multiple of 64."""
+    """Compare the packs' images with Pillow. A pack is a 64-byte header, then images padded to 64 bytes."""
     for split, pack in zip(("train", "val"), packs):
         with open(pack, "rb") as file:
             got = file.read()
@@ -98,7 +98,7 @@ def compare(folder, packs):
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore")  # of palettes with transparency
+    warnings.simplefilter("ignore")  # about palettes with transparency
     if sys.argv[1] == "make":
         make(sys.argv[2])
     else:

@@ -1,5 +1,5 @@
-/* test_data.c: CIFAR-100 files, good and bad; every rank's shard of every epoch; crop, flip and
- * normalisation against double precision; the generated data set. */
+/* test_data.c: valid and invalid CIFAR files; the sampler's shards on every rank; crop, flip and
+ * normalization against a double-precision reference; the generated data set. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -15,7 +15,7 @@
 
 enum { RECORD = SS_CIFAR100_RECORD };
 
-/* `count` records: labels run through all classes, pixels are random. */
+/* Returns `count` records: labels cycle through all classes, pixels are random. */
 static uint8_t *make_records(size_t count)
 {
     uint8_t *r = malloc(count * RECORD + 1);
@@ -56,7 +56,7 @@ START_TEST(reads_records)
         ck_assert_mem_eq(ss_dataset_image(d, i), r + i * RECORD + 2, SS_CIFAR_IMAGE);
     }
 
-    /* Equal content, equal fingerprint; one changed bit, another one. */
+    /* Equal content has an equal fingerprint; one changed bit gives a different one. */
     uint64_t fingerprint = d->fingerprint;
     mkdir(in_folder("cifar-100-binary"), 0777);
     write_file("cifar-100-binary/test.bin", r, 120 * RECORD);
@@ -77,7 +77,7 @@ START_TEST(reads_records)
 }
 END_TEST
 
-/* All files of a split in their order, one after the other. */
+/* Checks that the data set is the concatenation of all files of a split in their order. */
 static void expect_files(const struct ss_dataset *d, int split)
 {
     const uint8_t *at = d->records;
@@ -129,7 +129,7 @@ START_TEST(cifar10)
     ss_dataset_close(d);
     write_records("train.bin", 1, 0);
     expect_error(ss_dataset_open(folder, SS_SPLIT_TRAIN, &options, &d), SS_ERR_INVALID,
-                 "holds CIFAR-10 and CIFAR-100");
+                 "contains both CIFAR-10 and CIFAR-100");
     unlink(in_folder("train.bin"));
 
     size_t size;
@@ -224,7 +224,7 @@ START_TEST(not_a_file)
     ck_assert_int_eq(mkfifo(in_folder("train.bin"), 0666), 0);
     expect_error(open_train(&d), SS_ERR_IO, "train.bin: is not a regular file");
     unlink(in_folder("train.bin"));
-    if (geteuid() != 0) { /* root reads everything */
+    if (geteuid() != 0) { /* root ignores the mode */
         write_records("train.bin", 1, 0);
         chmod(in_folder("train.bin"), 0);
         expect_error(open_train(&d), SS_ERR_IO, "train.bin: cannot open: Permission denied");
@@ -232,7 +232,8 @@ START_TEST(not_a_file)
 }
 END_TEST
 
-/* out as torchvision's RandomHorizontalFlip and RandomCrop(padding) define it, in double. */
+/* Returns one output value as torchvision's RandomHorizontalFlip and RandomCrop(padding) define it,
+ * in double precision. */
 static double reference(const struct ss_dataset *d, const uint8_t *image, struct ss_crop_flip how,
                         int padding, int c, int y, int x)
 {
@@ -284,7 +285,7 @@ START_TEST(augment_identity)
     ck_assert_int_eq(open_train(&d), SS_OK);
     const uint8_t *image = ss_dataset_image(d, 0);
     ss_augment_apply(d, image, (struct ss_crop_flip){4, 4, 0}, 4, out);
-    /* Bit-equal to torchvision, which divides by 255, subtracts and divides in fp32. */
+    /* Bit-identical to torchvision, which divides by 255, subtracts and divides in FP32. */
     for (int i = 0; i < SS_CIFAR_IMAGE; i++) {
         volatile float scaled = (float)image[i] / 255.0f;
         volatile float centred = scaled - d->mean[i / 1024];
@@ -311,7 +312,8 @@ START_TEST(draw_distribution)
         flip += a.flip;
         same += a.dy == next.dy && a.dx == next.dx && a.flip == next.flip;
     }
-    /* Expected 9000 +- 89 (one sigma), 1000 +- 31, half +- 142, 1/162 +- 22; five sigma. */
+    /* Expected 9000 +- 89 (one sigma), 1000 +- 31, half +- 142, 1/162 +- 22; the tolerance is five
+ * sigma. */
     for (int i = 0; i < 9; i++) {
         ck_assert_int_lt(abs(dy[i] - 9000), 450);
         ck_assert_int_lt(abs(dx[i] - 9000), 450);
@@ -323,7 +325,8 @@ START_TEST(draw_distribution)
 }
 END_TEST
 
-/* Over all ranks: disjoint, no sample outside, equal step counts; returns how many are read. */
+/* Checks over all ranks that shards are disjoint and in range and that step counts are equal.
+ * Returns the number of samples read. */
 static size_t check_epoch(size_t count, int world, size_t batch, int shuffle,
                           enum ss_sampler_end end, uint32_t epoch)
 {
@@ -346,7 +349,7 @@ static size_t check_epoch(size_t count, int world, size_t batch, int shuffle,
                 size_t i = ss_sampler_index(&s, step, k);
                 if (i == SIZE_MAX && end != SS_END_DROP && step == s.steps - 1)
                     continue;
-                /* Plain conditions: Check's own are slow, and these run a million times. */
+                /* Plain conditions: Check's assertions are slow, and these run a million times. */
                 if (i >= count || seen[i])
                     ck_abort_msg("sample %zu of %zu is outside or read twice", i, count);
                 if (!shuffle && i != (size_t)rank + (step * batch + k) * (size_t)world)
@@ -391,7 +394,7 @@ START_TEST(sampler_order)
     ss_sampler_set_epoch(&b, 9);
     ss_sampler_set_epoch(&a, 1);
     ss_sampler_set_epoch(&b, 1);
-    /* Whatever came before and however many ranks: position p goes to rank p mod N. */
+    /* Position p goes to rank p mod N, for any number of ranks and any earlier epoch. */
     for (size_t k = 0; k < COUNT / 4; k++) {
         size_t p = 4 * k + 1;
         ck_assert_uint_eq(ss_sampler_index(&b, k / 5, k % 5), ss_sampler_index(&a, p / 10, p % 10));
@@ -412,7 +415,7 @@ START_TEST(sampler_order)
 END_TEST
 
 /* A step reads the same samples on any number of ranks with the same global batch, so that a run
- * may go on with another number in the middle of an epoch. */
+ * can resume on another number of ranks in the middle of an epoch. */
 START_TEST(sampler_steps)
 {
     enum { COUNT = 1003, GLOBAL = 24 };
@@ -448,7 +451,7 @@ START_TEST(sampler_refuses)
     expect_error(ss_sampler_open(&s, 100, 0, 4, SIZE_MAX, 0, SS_END_DROP, 0), SS_ERR_INVALID,
                  "100 samples");
     expect_error(ss_sampler_open(&s, 3, 0, 4, 1, 0, SS_END_KEEP, 0), SS_ERR_INVALID,
-                 "3 samples are not one for each of 4 ranks");
+                 "3 samples are fewer than the 4 ranks");
     expect_error(ss_sampler_open(&s, 100, 4, 4, 1, 0, SS_END_DROP, 0), SS_ERR_INVALID,
                  "rank 4 of 4");
     expect_error(ss_sampler_open(&s, 100, 0, 1, 0, 0, SS_END_EVERY, 0), SS_ERR_INVALID,
@@ -476,7 +479,7 @@ START_TEST(synthetic)
     for (int k = 0; k < 10; k++)
         ck_assert_int_eq(count[k], k < 5 ? 21 : 20);
     ck_assert_int_lt(in_order, 60);
-    /* The same on every machine: integers only. */
+    /* Identical on every machine: integer arithmetic only. */
     uint64_t first = d->fingerprint;
     ck_assert_uint_eq(first, 3000594174303173336u);
     ss_dataset_close(d);

@@ -1,5 +1,5 @@
-/* test_data_convert.c: pickles of CIFAR-100's Python version become the binary version; every other
- * pickle is refused with a reason; an error leaves nothing behind; a download is checked. */
+/* test_data_convert.c: conversion of CIFAR's Python version (pickles) to the binary version;
+ * refusal of every other pickle with a reason; no files after an error; checksums of downloads. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -104,7 +104,7 @@ START_TEST(real_python)
         "    with open(name, 'wb') as f:\n"
         "        pickle.dump(d, f, protocol=protocol)\n";
     if (system("/usr/bin/python3 -c 'import numpy' 2>/dev/null") != 0)
-        return; /* the pickles made here byte by byte cover the same opcodes */
+        return; /* the hand-built pickles cover the same opcodes */
     write_file("make.py", script, strlen(script));
     static const char *const keys[] = {"bytes", "text"};
     for (int protocol = 2; protocol <= 4; protocol++)
@@ -137,17 +137,17 @@ static const struct {
     const char *text;
 } refused[] = {
     {BYTES(""), SS_ERR_FORMAT, "the file is empty"},
-    {BYTES("(dp0\n."), SS_ERR_FORMAT, "no pickle of protocol 2, 3 or 4"},
+    {BYTES("(dp0\n."), SS_ERR_FORMAT, "not a pickle of protocol 2, 3 or 4"},
     {BYTES("\x80\x05N."), SS_ERR_UNSUPPORTED, "pickle protocol 5"},
     {BYTES("\x80\x01N."), SS_ERR_UNSUPPORTED, "pickle protocol 1"},
     {BYTES(P2 "cos\nsystem\nU\x04true\x85R."), SS_ERR_UNSUPPORTED,
-     "byte 2: opcode GLOBAL: the file asks for os.system, which is refused"},
-    {BYTES(P2 "cnumpy\nload\n."), SS_ERR_UNSUPPORTED, "numpy.load, which is refused"},
+     "byte 2: opcode GLOBAL: the file uses os.system, which is not allowed"},
+    {BYTES(P2 "cnumpy\nload\n."), SS_ERR_UNSUPPORTED, "numpy.load, which is not allowed"},
     {BYTES(P2 "c__builtin__\neval\n."), SS_ERR_UNSUPPORTED, "__builtin__.eval"},
     {BYTES(P2 "cnumpy.core.multiarray\n_reconstruct2\n."), SS_ERR_UNSUPPORTED, "_reconstruct2"},
     {BYTES(P2 "c\x1b[31mos\nsystem\n."), SS_ERR_UNSUPPORTED, "?[31mos.system"},
     {BYTES(P4 "\x8c\x05posix\x8c\x06system\x93."), SS_ERR_UNSUPPORTED,
-     "byte 17: opcode STACK_GLOBAL: the file asks for posix.system"},
+     "byte 17: opcode STACK_GLOBAL: the file uses posix.system"},
     {BYTES(P4 "KaKb\x93."), SS_ERR_FORMAT, "opcode STACK_GLOBAL"},
     {BYTES(P2 "(ios\nsystem\n."), SS_ERR_UNSUPPORTED, "opcode 0x69"},
     {BYTES(P2 "(cnumpy\ndtype\no."), SS_ERR_UNSUPPORTED, "opcode 0x6f"},
@@ -173,7 +173,7 @@ static const struct {
               "123456789."),
      SS_ERR_UNSUPPORTED, "an integer of 9 bytes"},
     {BYTES(P2 "Nr\xff\xff\xff\xff."), SS_ERR_FORMAT, "memo index 4294967295"},
-    {BYTES(P2 "h\1."), SS_ERR_FORMAT, "nothing was stored under memo index 1"},
+    {BYTES(P2 "h\1."), SS_ERR_FORMAT, "no value is stored under memo index 1"},
     {BYTES(P2 "q\1."), SS_ERR_FORMAT, "needs 1 values"},
     {BYTES(P2 "N(a."), SS_ERR_FORMAT, "opcode APPEND"},
     {BYTES(P2 "](Ka."), SS_ERR_FORMAT, "1 marks are left"},
@@ -215,7 +215,7 @@ START_TEST(values)
     ck_assert_int_eq(v->type, SS_PICKLE_TUPLE);
     ck_assert_uint_eq(v->sequence.count, 2);
     v = ss_pickle_lookup(d, "h");
-    ck_assert_ptr_eq(v->sequence.items[0], v); /* a list that holds itself */
+    ck_assert_ptr_eq(v->sequence.items[0], v); /* a list that contains itself */
     v = ss_pickle_lookup(d, "a");              /* the second of two equal keys */
     ck_assert_int_eq(v->type, SS_PICKLE_BYTES);
     ck_assert_uint_eq(v->string.size, 2);
@@ -234,7 +234,7 @@ START_TEST(truncated_anywhere)
         how.width = 40;
         struct pickle_bytes b = make_pickle(&how);
         for (size_t n = 0; n < b.size; n++) {
-            /* A block of exactly this size lets a sanitizer see a read past the end. */
+            /* A block of exactly this size lets a sanitizer detect reads past the end. */
             uint8_t *cut = malloc(n ? n : 1);
             ck_assert_ptr_nonnull(cut);
             memcpy(cut, b.bytes, n);
@@ -253,7 +253,7 @@ START_TEST(hostile_sizes)
     struct ss_pickle *p = NULL;
     uint8_t *bytes = malloc(N);
     ck_assert_ptr_nonnull(bytes);
-    /* A million lists inside each other: nothing recurses. */
+    /* A million nested tuples: the reader does not recurse. */
     memset(bytes, 0x85, N);
     memcpy(bytes, P2 "]", 3);
     bytes[N - 1] = '.';
@@ -264,7 +264,7 @@ START_TEST(hostile_sizes)
     p = NULL;
     expect_error(ss_pickle_parse("marks", bytes, N, &p), SS_ERR_FORMAT, "truncated");
 
-    /* A long text, encoded from a memo again and again, is encoded once. */
+    /* A long text that is encoded repeatedly from the memo is encoded only once. */
     struct pickle_bytes b = {0};
     put_text(&b, P2 "](c_codecs\nencode\nq\1");
     put_opcode(&b, 'X', N, 4);
@@ -310,7 +310,7 @@ START_TEST(wrong_content)
     expect_error(convert(), SS_ERR_FORMAT, "shape (samples, 3072)");
     write_file("test", P2 "]q\1.", 6);
     expect_error(convert(), SS_ERR_FORMAT, "the pickle is not a dict");
-    /* train was good each time, and still nothing appeared. */
+    /* train was valid each time, yet no file is written. */
     ck_assert_int_eq(count_files("out"), 0);
 }
 END_TEST
@@ -347,7 +347,7 @@ START_TEST(atomic_file)
     ss_atomic_abort(f);
     ck_assert_int_eq(count_files(NULL), 1);
 
-    /* A temporary file that a killed process of the same number left is replaced. */
+    /* A stale temporary file of a killed process with the same PID is replaced. */
     char stale[64];
     snprintf(stale, sizeof stale, "a.tmp.%ld", (long)getpid());
     write_file(stale, "stale and long", 14);
@@ -360,7 +360,7 @@ START_TEST(atomic_file)
     free(bytes);
     ck_assert_int_eq(count_files(NULL), 1);
 
-    /* A full disk: told at once and from then on, and the file stays. */
+    /* A full disk is reported immediately and by all later calls; the file is unchanged. */
     static char large[1 << 16];
     ck_assert_int_eq(ss_atomic_open(in_folder("a"), &f), SS_OK);
     fill_disk(10);
@@ -385,13 +385,13 @@ START_TEST(atomic_file)
 }
 END_TEST
 
-static void read_sum(const char *program, char *sum, size_t room)
+static void read_sum(const char *program, char *sum, size_t capacity)
 {
     char command[256];
     snprintf(command, sizeof command, "%s < %s/x.tar.gz", program, folder);
     FILE *f = popen(command, "r");
     ck_assert_ptr_nonnull(f);
-    ck_assert_ptr_nonnull(fgets(sum, (int)room, f));
+    ck_assert_ptr_nonnull(fgets(sum, (int)capacity, f));
     pclose(f);
     sum[strcspn(sum, " \n")] = '\0';
 }
@@ -402,7 +402,7 @@ static enum ss_status fetch(const char *url, const char *md5, const char *sha256
     return ss_fetch_cifar(&ss_cifar100, in_folder("got"), &what);
 }
 
-/* Of the records of both splits that were fetched. */
+/* Returns the combined fingerprint of both fetched splits. */
 static uint64_t got_fingerprint(void)
 {
     uint64_t sum = 0;
@@ -451,7 +451,7 @@ START_TEST(fetches)
     ck_assert_uint_eq(d->count, 10);
     ss_dataset_close(d);
 
-    /* Right sum, wrong content, of one file and of the other, which is new: what is there stays. */
+    /* Archives with a correct checksum but one invalid file: the fetched files stay unchanged. */
     const uint64_t fetched = got_fingerprint();
     what.seed = 1;
     ck_assert_int_eq(ss_synthetic_cifar(&ss_cifar100, in_folder("cifar-100-binary"), &what), SS_OK);

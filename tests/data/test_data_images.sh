@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The command line of data sets of images: one is made, checked, damaged, and checked again.
+# Command line for image data sets: make one, check it, damage it, and check it again.
 . "${srcdir:-.}/tests/common.sh"
 
 data=$work/data
@@ -14,26 +14,26 @@ says '^train: 30 of 30 decoded, sides from 64 to 64 pixels$'
 says '^val: 12 of 12 decoded, '
 grep -v decoded "$work/out" >"$work/whole"
 
-# The same again elsewhere.
+# The same data set in another folder.
 starts "make again" "$STARSTEP" data make tinyimagenet --out "$work/again" --train 30 --val 12 --classes 3
-check "equal arguments, equal files" diff -r "$data" "$work/again"
+check "equal arguments give equal files" diff -r "$data" "$work/again"
 starts "check without decoding" "$STARSTEP" data check tinyimagenet --data-dir "$work/again"
-check "equal files, equal fingerprints" cmp "$work/out" "$work/whole"
+check "equal files have equal fingerprints" cmp "$work/out" "$work/whole"
 
-refused "made twice" "$data: holds a folder train or val already" \
+refused "make into an existing data set" "$data: already has a folder train or val" \
     "$STARSTEP" data make tinyimagenet --out "$data"
 refused "too few files" "9 training" \
     "$STARSTEP" data make tinyimagenet --out "$work/few" --train 9 --classes 10
-refused "no folder" "--out DIR is needed" "$STARSTEP" data make tinyimagenet
+refused "no --out" "--out DIR is needed" "$STARSTEP" data make tinyimagenet
 check "its exit code" [ $code -eq 2 ]
-refused "a data set that is not made here" 'unknown data set "tinyimagenet"; known here: cifar100, cifar10$' \
+refused "a data set that cannot be fetched" 'unknown data set "tinyimagenet"; known here: cifar100, cifar10$' \
     "$STARSTEP" data fetch tinyimagenet --out "$work/x"
 refused "an unknown data set" 'unknown data set "mnist"; known here: cifar100, cifar10, tinyimagenet' \
     "$STARSTEP" data check mnist --data-dir "$data"
-refused "nothing there" "/none: cannot list" \
+refused "missing folder" "/none: cannot list" \
     "$STARSTEP" data check tinyimagenet --data-dir "$work/none"
 
-# One damaged file is found by decoding alone, and named.
+# A damaged file is found only by decoding; the error names it.
 file=$(find "$data/train" -name '*_3.JPEG' | sort | head -n 1)
 truncate -s -40 "$file"
 starts "not decoded" "$STARSTEP" data check tinyimagenet --data-dir "$data"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Data sets of every kind beside CIFAR-100 and JPEG files train for an epoch: CIFAR-10, folders that mix
-# PNG and JPEG files, and what is converted of NumPy's arrays. A damaged PNG file is skipped by its name.
+# Training for an epoch on the other kinds of data sets: CIFAR-10, folders that mix PNG and JPEG files,
+# and converted NumPy arrays. A damaged PNG file is skipped and named.
 . "${srcdir:-.}/tests/common.sh"
 
 [ -n "$PYTHON" ] || {
@@ -22,21 +22,21 @@ says 'of 40 images)'
 refused "another size" "CIFAR-10's images are 32x32" "$STARSTEP" train --model wideresnet --width 8,8,8,8 \
     --data-dir "$work/ten" --image-size 48 "${short[@]}"
 
-# The archive of its page, from here.
+# Fetch an archive laid out as CIFAR-10's, from a local URL.
 if command -v curl tar gzip md5sum >/dev/null; then
     cp -r "$work/ten" "$work/cifar-10-batches-bin"
     printf 'airplane\n' >"$work/cifar-10-batches-bin/batches.meta.txt"
     tar -C "$work" -czf "$work/ten.tar.gz" cifar-10-batches-bin
     fetch=(data fetch cifar10 --out "$work/fetched" --url "file://$work/ten.tar.gz")
     run "$STARSTEP" "${fetch[@]}"
-    check "another archive" [ $code -eq 1 ]
-    check "is told by its sum" grep -q "expected c32a1d4ab5d03f1284b67883e8d87530" "$work/err"
+    check "a wrong archive is refused" [ $code -eq 1 ]
+    check "the error names the expected checksum" grep -q "expected c32a1d4ab5d03f1284b67883e8d87530" "$work/err"
     run "$STARSTEP" "${fetch[@]}" --md5 "$(md5sum <"$work/ten.tar.gz" | cut -d' ' -f1)"
     check "fetch CIFAR-10" [ $code -eq 0 ]
     check "all its files" diff -r "$work/cifar-10-batches-bin" "$work/fetched"
 fi
 
-# An archive as numpy.savez_compressed writes it: colour, 4 classes, no part for validation.
+# An archive as numpy.savez_compressed writes it: color, 4 classes, no validation arrays.
 "$PYTHON" - "$work/x.npz" <<'END' || exit 99
 import sys, zipfile
 
@@ -57,15 +57,15 @@ END
 starts "convert" "$STARSTEP" data convert npz --from "$work/x.npz" --out "$work/set" --val-fraction 0.2 --seed 1
 what=convert
 says "$work/set: 64 training images of x_train and 16 validation images of x_train, 4 classes, 3x20x24"
-check "nothing else is left" [ "$(ls "$work/set" | tr '\n' ' ')" = "train val " ]
-refused "converted twice" "holds a folder train or val already" \
+check "no other files are left" [ "$(ls "$work/set" | tr '\n' ' ')" = "train val " ]
+refused "convert into an existing data set" "already has a folder train or val" \
     "$STARSTEP" data convert npz --from "$work/x.npz" --out "$work/set" --val-fraction 0.2
-refused "no part for validation" "has no arrays for validation" \
+refused "no validation arrays" "has no arrays for validation" \
     "$STARSTEP" data convert npz --from "$work/x.npz" --out "$work/other"
 refused "no file" "data convert: --from FILE is needed" "$STARSTEP" data convert npz --out "$work/other"
 check "its exit code" [ $code -eq 2 ]
-check "and nothing is written" [ ! -e "$work/other" ]
-# Another seed, another part; the same seed, the same.
+check "no files are written" [ ! -e "$work/other" ]
+# The seed determines which images are split off.
 for seed in 1 2; do
     starts "seed $seed" "$STARSTEP" data convert npz --from "$work/x.npz" --out "$work/seed$seed" --val-fraction 0.2 \
         --seed $seed
@@ -76,12 +76,12 @@ check "another seed" eval '! diff -rq "$work/set" "$work/seed2" >/dev/null'
 images=(train --model resnet18 --width 8,8,8,8 --image-size 20x24 "${short[@]}" --log-json "$work/log" --overwrite)
 starts "train on it" "$STARSTEP" "${images[@]}" --data-dir "$work/set" &&
     hash=$(value weights_hash)
-check "it has weights" [ -n "$hash" ]
+check "weights hash is logged" [ -n "$hash" ]
 starts "from a pack" "$STARSTEP" "${images[@]}" --data-dir "$work/set" --cache "$work/packs"
-check "it builds packs" [ -s "$work/packs/train.pack" -a -s "$work/packs/val.pack" ]
-check "a pack gives the same bits" [ "$(value weights_hash)" = "$hash" ]
+check "packs are built" [ -s "$work/packs/train.pack" -a -s "$work/packs/val.pack" ]
+check "training from packs is bit-identical" [ "$(value weights_hash)" = "$hash" ]
 
-# Both kinds in one folder; names say nothing of what a file is.
+# JPEG and PNG files in one folder; the names do not determine the type.
 starts "make images" "$STARSTEP" data make tinyimagenet --out "$work/jpeg" --train 8 --val 4 --classes 4
 i=0
 for file in $(find "$work/jpeg/train" -name '*.JPEG' | sort); do
@@ -96,12 +96,12 @@ says '^train: 73 images of 4 classes'
 says '^train: 73 of 73 decoded, sides from 20 to 64 pixels'
 starts "train on a mixture" "$STARSTEP" "${images[@]}" --data-dir "$work/set"
 
-# One byte in the middle is another.
+# Overwrite bytes in the middle of the file.
 printf '\377\0\377\0' | dd of="$victim" bs=1 seek=90 conv=notrunc status=none
 refused "a damaged PNG file" "$victim: not a usable PNG file: " "$STARSTEP" "${images[@]}" --data-dir "$work/set"
 run "$STARSTEP" "${images[@]}" --data-dir "$work/set" --skip-corrupt
 check "a damaged PNG file can be skipped" [ $code -eq 0 ]
-check "and named" grep -q "^starstep: warning: $victim: not a usable PNG file: .*; skipped" "$work/err"
+check "and is named" grep -q "^starstep: warning: $victim: not a usable PNG file: .*; skipped" "$work/err"
 printf 'GIF89a' >"$victim"
 refused "another kind of file" "$victim: not a JPEG or PNG file (6 bytes)" "$STARSTEP" "${images[@]}" --data-dir "$work/set"
 refused "found by the check" "$victim: not a JPEG or PNG file" \

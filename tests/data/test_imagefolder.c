@@ -1,5 +1,5 @@
-/* test_imagefolder.c: the layouts of a data set of images, what is refused and how, and the data
- * set that starstep generates, whose images decode and can be told apart. */
+/* test_imagefolder.c: layouts of image data sets, error messages for invalid ones, and the data set
+ * that starstep generates: its images decode and its classes are separable. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -14,7 +14,7 @@
 #include <math.h>
 #include <sys/types.h>
 
-/* A file with its folders; its content is its name. */
+/* Creates a file and its folders; the content is its name. */
 static void put(const char *name)
 {
     char path[512];
@@ -29,7 +29,7 @@ static void put_text(const char *name, const char *text)
     write_file(name, text, strlen(text));
 }
 
-static struct ss_dataset_options split_how; /* of the next ones that are opened */
+static struct ss_dataset_options split_how; /* options of the following opens */
 
 static struct ss_imagefolder *open_split(enum ss_split split)
 {
@@ -39,7 +39,8 @@ static struct ss_imagefolder *open_split(enum ss_split split)
     return f;
 }
 
-/* A list of "name label" is all that there is, in this order; ends with NULL. */
+/* Checks that the folder consists of exactly these "name label" entries, in this order; the list
+ * ends with NULL. */
 static void expect_files(const struct ss_imagefolder *f, const char *const *files)
 {
     size_t i = 0;
@@ -63,7 +64,7 @@ static void put_plain(void)
         put(names[i]);
 }
 
-/* The order that torchvision's ImageFolder gives for these names. */
+/* The order of torchvision's ImageFolder for these names. */
 START_TEST(plain)
 {
     put_plain();
@@ -127,7 +128,7 @@ START_TEST(tiny)
     ck_assert_int_eq(f->classes, 2);
     ss_imagefolder_close(f);
 
-    /* Sorted into class folders by a script. */
+    /* Validation images sorted into class folders. */
     ck_assert_int_eq(unlink(in_folder("val/val_annotations.txt")), 0);
     put("val/n01/a.JPEG");
     put("val/n02/images/b.JPEG");
@@ -182,7 +183,7 @@ START_TEST(refused_folders)
 {
     expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT, ": holds no images in folders");
     put("val/a/1.jpg");
-    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT, "/val: is there and no train/ beside it");
+    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT, "/val: has no train/ next to it");
     put("train/readme.txt");
     expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT, "/train: holds no folder");
     put("train/a/1.jpg");
@@ -205,7 +206,7 @@ START_TEST(refused_folders)
     unlink(in_folder("train/b/2.jpg"));
     put("train/b/2.jpg");
     ck_assert_int_eq(symlink("..", in_folder("train/b/up")), 0);
-    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT, "a link in a circle?");
+    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT, "a cycle of symbolic links?");
     unlink(in_folder("train/b/up"));
     put("val/c/1.jpg");
     expect_refusal(SS_SPLIT_TEST, SS_ERR_FORMAT, "/val/c: this class has no folder in train/");
@@ -217,7 +218,8 @@ START_TEST(refused_folders)
 }
 END_TEST
 
-/* What else people call it, and a folder around all. A class that it lacks is none of its labels. */
+/* Other names of the validation folder, inside an enclosing folder. Labels follow train/, even if
+ * validation has no images of a class. */
 START_TEST(names_of_val)
 {
     static const char *const names[] = {"test", "valid", "validation", "val"};
@@ -227,7 +229,7 @@ START_TEST(names_of_val)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char name[64];
         snprintf(name, sizeof name, "all/%s/c/%zu.jpg", names[i], i);
-        put(name); /* beside the ones before, and before them */
+        put(name); /* takes precedence over the earlier names */
         snprintf(name, sizeof name, "all/%s/b/none.txt", names[i]);
         put(name);
         struct ss_imagefolder *f = open_split(SS_SPLIT_TEST);
@@ -238,12 +240,13 @@ START_TEST(names_of_val)
         ss_imagefolder_close(f);
     }
     split_how.val_fraction = 0.5;
-    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_INVALID, "/all/val is there already, the validation set");
+    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_INVALID, "/all/val already exists");
 }
 END_TEST
 
-/* Both splits of classes "a", "b", ...: each file is in one of them, in the order of the list; how many of each class
- * are validation's, and which of class a: bits of its files. */
+/* Opens both splits of classes "a", "b", ... and checks that each file is in exactly one of them,
+ * in the order of the flat list. Adds the number of validation files per class to of_class and
+ * returns a bit mask of the validation files of class a. */
 static uint64_t draw(size_t *of_class)
 {
     struct ss_imagefolder *all, *train = open_split(SS_SPLIT_TRAIN),
@@ -287,15 +290,14 @@ START_TEST(split_off)
             snprintf(name, sizeof name, "%c/%02d.png", 'a' + k, i);
             put(name);
         }
-    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT,
-                   ": its folders are classes, and no train/ and val/");
+    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT, ": has class folders but no train/ and val/");
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         size_t of_class[4] = {0};
         split_how.val_fraction = cases[c].fraction;
         draw(of_class);
         ck_assert_mem_eq(of_class, cases[c].of_class, sizeof of_class);
     }
-    /* Each file as often as the others: 50 of 500 draws, with a standard deviation of 6.7. */
+    /* Each file is drawn equally often: 50 of 500 draws, with a standard deviation of 6.7. */
     size_t often[40] = {0}, unused[4] = {0};
     split_how.val_fraction = 0.1;
     for (split_how.val_seed = 0; split_how.val_seed < 500; split_how.val_seed++) {
@@ -306,7 +308,7 @@ START_TEST(split_off)
     }
     for (int i = 0; i < 40; i++)
         ck_assert(often[i] > 20 && often[i] < 80);
-    /* In train/ alone they are the same ones. */
+    /* With train/ alone, the same files are drawn. */
     split_how.val_seed = 3;
     const uint64_t drawn = draw(unused);
     ck_assert_int_eq(mkdir(in_folder("train"), 0700), 0);
@@ -317,8 +319,7 @@ START_TEST(split_off)
     }
     ck_assert_uint_eq(draw(unused), drawn);
     split_how.val_fraction = 0;
-    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT,
-                   ": train/ is there and no validation set (val/, ");
+    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT, ": has train/ but no validation set (val/, ");
 }
 END_TEST
 
@@ -337,7 +338,7 @@ START_TEST(refused_lists)
     put_text("wnids.txt", "n02\nn01\nn05\n");
     expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT, "/wnids.txt: line 3: n05 has no folder");
     put_text("wnids.txt", "n02\n");
-    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT, "/wnids.txt: lacks n01");
+    expect_refusal(SS_SPLIT_TRAIN, SS_ERR_FORMAT, "/wnids.txt: n01");
     put_text("wnids.txt", "n02\r\n\nn01");
     ss_imagefolder_close(open_split(SS_SPLIT_TRAIN));
     put_text("val/val_annotations.txt", "val_0.JPEG\tn02\nval_1.JPEG\tn07\t1\n");
@@ -348,7 +349,7 @@ START_TEST(refused_lists)
     put_text("val/val_annotations.txt", "../val_0.JPEG\tn02\n");
     expect_refusal(SS_SPLIT_TEST, SS_ERR_FORMAT, "line 1: \"../val_0.JPEG\" is not a plain");
     put_text("val/val_annotations.txt", "val_0.JPEG\tn02\nval_0.JPEG\tn01\n");
-    expect_refusal(SS_SPLIT_TEST, SS_ERR_FORMAT, "images/val_0.JPEG is there twice");
+    expect_refusal(SS_SPLIT_TEST, SS_ERR_FORMAT, "images/val_0.JPEG is listed twice");
     put_text("val/val_annotations.txt", "val_9.JPEG\tn02\n");
     expect_refusal(SS_SPLIT_TEST, SS_ERR_IO, "/val/images/val_9.JPEG: cannot be read");
     put_text("val/val_annotations.txt", "\n");
@@ -358,7 +359,8 @@ END_TEST
 
 enum { CLASSES = 4, TRAIN = 90, VAL = 41, SIDE = 64 };
 
-/* The mean of each class's images; returns those that are grey. */
+/* With confused NULL, adds each image to the sum of its class in mean. Otherwise counts the images
+ * that correlate better with another class in *confused. Returns the number of gray images. */
 static int mean_images(const struct ss_imagefolder *f, double (*mean)[3 * SIDE * SIDE],
                        int *confused)
 {
@@ -399,8 +401,8 @@ static int mean_images(const struct ss_imagefolder *f, double (*mean)[3 * SIDE *
     return grey;
 }
 
-/* Even by the correlation with the mean image of a class, which knows no shift, most of val is
- * recognised; chance is 1 in 4. */
+/* Correlation with the mean image of a class, which is not shift-invariant, classifies most of val
+ * correctly; chance is 1 in 4. */
 START_TEST(generated)
 {
     struct ss_tinyimagenet what = {.classes = CLASSES, .train = TRAIN, .val = VAL, .seed = 3};
@@ -418,9 +420,9 @@ START_TEST(generated)
     ss_imagefolder_close(f);
     ck_assert_int_gt(grey, 0);
     ck_assert_int_lt(grey, VAL);
-    ck_assert_msg(confused < VAL / 2, "%d of %d are taken for another class", confused, VAL);
+    ck_assert_msg(confused < VAL / 2, "%d of %d are misclassified", confused, VAL);
 
-    expect_error(ss_make_tinyimagenet(folder, &what), SS_ERR_INVALID, "holds a folder train");
+    expect_error(ss_make_tinyimagenet(folder, &what), SS_ERR_INVALID, "already has a folder train");
     remove_folder();
     ck_assert_int_eq(ss_make_tinyimagenet(folder, &what), SS_OK);
     ck_assert_uint_eq(fingerprint(), print);
@@ -435,8 +437,7 @@ START_TEST(generated)
 }
 END_TEST
 
-/* A file, its image and its sample: read, decoded, cropped and resized by hand, and by the
- * loader. */
+/* The loader's sample equals the file read, decoded, cropped and resized step by step. */
 START_TEST(samples)
 {
     enum { OUT = 24, PIXELS = OUT * (OUT + 9), BYTES = 3 * PIXELS };
@@ -503,7 +504,7 @@ START_TEST(samples)
 }
 END_TEST
 
-/* Pictures without classes, in folders or alone. */
+/* Images without classes, in folders or as a single file. */
 START_TEST(flat)
 {
     struct ss_imagefolder *f;
@@ -534,7 +535,7 @@ START_TEST(flat)
 }
 END_TEST
 
-/* What evaluation sees, and the names of the files. */
+/* Images without classes load as in evaluation; their paths are available. */
 START_TEST(images_without_classes)
 {
     enum { EDGE = 24, FILES = 5 };
@@ -567,8 +568,8 @@ START_TEST(images_without_classes)
 }
 END_TEST
 
-/* As CIFAR's records: what evaluation sees, which is the whole image at the sample's size, and the
- * draw of augment.h for that sample; as bytes too, which devices normalise. */
+/* The padded crop equals the evaluation image (the whole image at the sample's size) with the draw
+ * of augment.h applied, as for CIFAR; also as bytes, which devices normalize. */
 START_TEST(padded)
 {
     enum { EDGE = 20, TRAINING = 6, PLANE = EDGE * EDGE };

@@ -1,7 +1,6 @@
-/* test_images_torchvision.c: samples of a folder of JPEG files are torchvision's to the bit, in
- * training (our draws, played to torchvision) and evaluation; the draws are those of another
- * implementation of the same description, and are spread as
- * torchvision's. See record_samples.py. */
+/* test_images_torchvision.c: samples of a JPEG folder are bit-identical to torchvision's in
+ * training (with our draws passed to torchvision) and evaluation. The draws equal an independent
+ * implementation and are distributed as torchvision's. See record_samples.py. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -13,7 +12,8 @@
 #include <inttypes.h>
 #include <math.h>
 
-/* Calls `take` with each line of samples.txt that begins with `kind`; there must be `count`. */
+/* Calls `take` with each line of samples.txt that begins with `kind`; fails unless there are
+ * `count` such lines. */
 static void for_lines(const char *kind, int count, void (*take)(const char *arguments))
 {
     char line[512];
@@ -45,7 +45,7 @@ static void expect_digest(const char *line, const void *data, size_t bytes, cons
     ss_sha256_end(&hash, digest);
     for (int i = 0; i < SS_SHA256_BYTES; i++)
         snprintf(text + 2 * i, 3, "%02x", digest[i]);
-    ck_assert_msg(!strcmp(text, expected), "%zu bytes are not torchvision's: %s", bytes, line);
+    ck_assert_msg(!strcmp(text, expected), "%zu bytes differ from torchvision: %s", bytes, line);
 }
 
 static void sample_line(const char *line)
@@ -63,7 +63,7 @@ static void sample_line(const char *line)
                             &how.augment, &label, bytes, values),
                      11);
     const char *top = getenv("top_srcdir");
-    snprintf(dir, sizeof dir, "%s/tests/reference/pictures", top ? top : ".");
+    snprintf(dir, sizeof dir, "%s/tests/reference/image-folder", top ? top : ".");
     enum ss_split part = strcmp(split, "val") ? SS_SPLIT_TRAIN : SS_SPLIT_TEST;
     ck_assert_int_eq(ss_dataset_open_images(dir, part, &options, &d), SS_OK);
     size_t size = (size_t)options.channels * (size_t)s->height * (size_t)s->width;
@@ -129,10 +129,10 @@ static void share_line(const char *line)
         struct ss_crop c = ss_crop_draw(5, 1, i, width, height, &SS_CROP_RANGE, ss_square(64));
         below += value_of(&c.area, what) <= value;
     }
-    /* The record has five times as many draws, and an error of its own. */
+    /* The recorded share has a sampling error too, of five times as many draws. */
     double sigma = sqrt(part * (1 - part) * (1 + 1 / 5.) / DRAWS);
     double off = fabs((double)below / DRAWS - part) / sigma;
-    ck_assert_msg(off < 4, "%g of the draws, %.1f sigma off: %s", (double)below / DRAWS, off, line);
+    ck_assert_msg(off < 4, "%g of the draws, off by %.1f sigma: %s", (double)below / DRAWS, off, line);
 }
 
 START_TEST(shares)

@@ -1,5 +1,5 @@
-/* test_jpeg.c: images decode to PIL's bytes; a part is the same as that part of the whole;
- * damaged and hostile files end in one line; nothing is allocated in the steady state. */
+/* test_jpeg.c: images decode to PIL's bytes; a decoded region equals that region of the whole
+ * image; damaged and hostile files give a one-line error; no allocations in the steady state. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -32,7 +32,7 @@ static void decode_case(const char *arguments)
     struct image got = decode_reference(decoder, file), want = read_ppm(expected);
     ck_assert_int_eq(got.width, want.width);
     ck_assert_int_eq(got.height, want.height);
-    /* Check takes microseconds for each assertion, so not one for each byte. */
+    /* No assertion per byte: Check takes microseconds for each. */
     for (int i = 0; i < 3 * want.width * want.height; i++)
         if (got.rgb[i] != want.rgb[i])
             ck_abort_msg("%s: byte %d is %d, PIL's is %d", file, i, got.rgb[i], want.rgb[i]);
@@ -58,7 +58,7 @@ static void expect_part(const struct image *whole, const struct ss_pixels *part,
                              a->height, a->x, a->y, x, y);
 }
 
-/* The whole image reduced by `scale`; the caller frees .rgb. */
+/* Decodes the whole image, reduced by `scale`; the caller frees .rgb. */
 static struct image decode_whole(struct bytes b, const char *file, int scale)
 {
     struct image p;
@@ -107,7 +107,8 @@ START_TEST(part_equals_whole)
 }
 END_TEST
 
-/* The file with its first scans alone; .at NULL: it has no more. */
+/* Returns a copy of the file with its first `scans` scans only, or .at NULL if it has no more than
+ * these; the caller frees .at. */
 static struct bytes first_scans(struct bytes b, int scans)
 {
     struct bytes cut = {NULL, 0};
@@ -125,8 +126,8 @@ static struct bytes first_scans(struct bytes b, int scans)
     return cut;
 }
 
-/* libjpeg guesses what missing scans would have told, from the blocks around. (What it guesses
- * depends on its version, so there is no recorded image.) */
+/* libjpeg estimates the data of missing scans from the neighboring blocks. The estimate depends on
+ * its version, so there is no recorded image. */
 START_TEST(part_equals_whole_without_scans)
 {
     static const char *const progressive[] = {"progressive.jpg", "large-progressive.jpg"};
@@ -146,7 +147,7 @@ START_TEST(part_equals_whole_without_scans)
 }
 END_TEST
 
-/* Reduced images are near the means of squares, and cover what was asked for. */
+/* Reduced images are close to the means of scale x scale squares and cover the requested area. */
 START_TEST(reduced)
 {
     static const struct ss_area needs[] = {{0, 0, 150, 203}, {13, 50, 100, 90}, {121, 190, 29, 13}};
@@ -202,7 +203,7 @@ END_TEST
 
 static volatile unsigned sink;
 
-/* All bytes are read, for the sanitizer to see. */
+/* Decodes and reads all bytes, so that a sanitizer checks the accesses. */
 static enum ss_status decode(const uint8_t *bytes, size_t size, const struct ss_area *need)
 {
     struct ss_pixels pixels;
@@ -216,7 +217,7 @@ static enum ss_status decode(const uint8_t *bytes, size_t size, const struct ss_
     return status;
 }
 
-/* Every cut is told, also behind the part that is decoded, and the decoder goes on to work. */
+/* Every truncation is reported, even after the decoded region, and the decoder stays usable. */
 START_TEST(truncated)
 {
     static const struct ss_area corner = {0, 0, 1, 1};
@@ -247,7 +248,7 @@ START_TEST(bit_flips)
         struct ss_rng rng;
         ss_rng_open(&rng, 5, SS_RNG_SYNTHETIC, (uint32_t)i, 0);
         for (int k = 0; k < 200; k++) {
-            /* Half of them where the tables are. */
+            /* Half of the flips are in the first 700 bytes, which hold the tables. */
             uint32_t most = k % 2 || b.size < 700 ? (uint32_t)b.size : 700;
             uint32_t at = ss_rng_below(&rng, most), bit = ss_rng_below(&rng, 8);
             b.at[at] ^= (uint8_t)(1u << bit);
@@ -267,7 +268,7 @@ START_TEST(bit_flips)
 }
 END_TEST
 
-/* Where a marker begins; the bytes after FF and the code. */
+/* Returns the address of the first marker (FF and `code`), or the last one if `last` is set. */
 static uint8_t *find_marker(struct bytes b, uint8_t code, int last)
 {
     uint8_t *found = NULL;
@@ -278,7 +279,7 @@ static uint8_t *find_marker(struct bytes b, uint8_t code, int last)
     return found;
 }
 
-/* An early end inside of the data is a warning for libjpeg and PIL: the rest is grey. */
+/* An end marker inside the data is only a warning for libjpeg and PIL: the rest is gray. */
 START_TEST(warning)
 {
     struct bytes b = read_reference("c420.jpg");
@@ -299,7 +300,7 @@ END_TEST
 
 START_TEST(hostile)
 {
-    /* Sides of 65,000 pixels. */
+    /* Sides of 65,021 pixels. */
     struct bytes b = read_reference("c420.jpg");
     uint8_t *frame = find_marker(b, 0xC0, 0), size[4];
     memcpy(size, frame + 5, 4);
@@ -312,7 +313,7 @@ START_TEST(hostile)
     ck_assert_int_eq(decode(b.at, b.size, NULL), SS_OK);
     free(b.at);
 
-    /* The last scan of a progressive file, 600 times more. */
+    /* A progressive file with its last scan repeated 600 times. */
     b = read_reference("progressive.jpg");
     const uint8_t *scan = find_marker(b, 0xDA, 1);
     size_t head = (size_t)(scan - b.at), one = b.size - 2 - head;
@@ -331,7 +332,7 @@ START_TEST(hostile)
 }
 END_TEST
 
-/* A file that lacks its tables is not decoded with those of the file before. */
+/* A file without tables is not decoded with the tables of the previous file. */
 START_TEST(tables_are_forgotten)
 {
     struct bytes b = read_reference("c444.jpg");
@@ -362,7 +363,7 @@ START_TEST(wrong_calls)
 END_TEST
 
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-/* These take the place of the C library's, for libjpeg too. */
+/* Replace the C library's allocators, also for libjpeg. */
 #    define COUNT_ALLOCATIONS
 static volatile size_t allocations;
 void *__libc_malloc(size_t size);
@@ -413,7 +414,7 @@ START_TEST(steady_state)
 END_TEST
 #endif
 
-/* A file size limit stands for a full disk: no half of an image is left. */
+/* A file size limit simulates a full disk: no partial image is left. */
 START_TEST(writing_fails)
 {
     static uint8_t pixels[3 * 256 * 256];
@@ -423,8 +424,8 @@ START_TEST(writing_fails)
     for (int k = 0; k < 4; k++) {
         const int bad[4][2] = {{0, 4}, {4, 0}, {65501, 4}, {4, 65501}};
         char expected[64];
-        snprintf(expected, sizeof expected,
-                 ": %d x %d pixels, quality 100; a JPEG file cannot be so", bad[k][0], bad[k][1]);
+        snprintf(expected, sizeof expected, ": %d x %d pixels, quality 100; not supported by JPEG",
+                 bad[k][0], bad[k][1]);
         expect_error(ss_jpeg_write(in_folder("x.jpg"), pixels, bad[k][0], bad[k][1], &how),
                      SS_ERR_INVALID, expected);
     }
@@ -439,7 +440,7 @@ START_TEST(writing_fails)
     struct ss_rng rng;
     ss_rng_open(&rng, 1, SS_RNG_SYNTHETIC, 1, 0);
     for (size_t i = 0; i < sizeof pixels; i++)
-        pixels[i] = (uint8_t)ss_rng_below(&rng, 256); /* does not get smaller */
+        pixels[i] = (uint8_t)ss_rng_below(&rng, 256); /* incompressible */
     expect_error(ss_jpeg_write(in_folder("full.jpg"), pixels, 256, 256, &how), SS_ERR_IO,
                  "/full.jpg: cannot write: File too large");
     ck_assert(!has_file("full.jpg"));

@@ -1,5 +1,5 @@
-/* test_mix.c: MixUp, CutMix and random erasing against their formulas, sample by sample, and what they
- * are drawn from. */
+/* test_mix.c: MixUp, CutMix and random erasing against their formulas, sample by sample, and the
+ * distributions of their draws. */
 #include "core/rng.h"
 #include "data/erase.h"
 #include "data/mix.h"
@@ -9,7 +9,7 @@
 
 enum { SIDE_X = 20, SIDE_Y = 12, PIXELS = SIDE_X * SIDE_Y, ALL = 3 * PIXELS, DRAWS = 20000 };
 
-static struct ss_dataset set; /* images of this size, and their normalisation */
+static struct ss_dataset set; /* image size and normalization only */
 
 static void make_set(void)
 {
@@ -20,7 +20,7 @@ static void make_set(void)
                               .std = {0.229f, 0.224f, 0.225f}};
 }
 
-/* The mean of x is `want`, as far as so many draws tell. */
+/* Checks that the mean of x[n] is within four standard errors of `want`. */
 static void check_mean(const char *what, const double *x, int n, double want)
 {
     double sum = 0, squares = 0;
@@ -54,14 +54,14 @@ START_TEST(beta)
             power[i] = pow(x[i] - 0.5, p);
         check_mean("moment", power, DRAWS, want[p - 1]);
     }
-    for (int i = 0; i < 100; i++) { /* so small that a share is 0 or 1 */
+    for (int i = 0; i < 100; i++) { /* so small that the share is 0 or 1 */
         const double edge = ss_rng_beta(&rng, 1e-300);
         ck_assert(edge >= 0 && edge <= 1);
     }
 }
 END_TEST
 
-/* Beta(1, 1) is uniform: each tenth has as many. */
+/* Beta(1, 1) is uniform: each tenth has an equal number of draws. */
 START_TEST(beta_uniform)
 {
     int tenth[10] = {0};
@@ -81,7 +81,8 @@ static int same_mix(struct ss_mix a, struct ss_mix b)
     return a.share == b.share && a.cut == b.cut && !memcmp(&a.box, &b.box, sizeof a.box);
 }
 
-/* A function of seed, epoch and sample; of both kinds, each has half of the samples. */
+/* A draw is a function of seed, epoch and sample. With both kinds on, each applies to half of the
+ * samples. */
 START_TEST(draws)
 {
     const struct ss_mix_how both = {.mixup = 0.4, .cutmix = 1}, up = {.mixup = 0.4},
@@ -109,7 +110,8 @@ static int between(int v, int low, int high)
     return v < low ? low : v > high ? high : v;
 }
 
-/* As torchvision's v2.CutMix.make_params does with lambda and a centre, which are drawn again here. */
+/* The box equals that of torchvision's v2.CutMix.make_params for the same lambda and center, which
+ * are drawn again here. */
 START_TEST(cutmix_box)
 {
     const struct ss_mix_how how = {.cutmix = 0.7};
@@ -171,7 +173,7 @@ START_TEST(mixing)
     random_images(2, b, fb);
     for (uint32_t n = 0; n < 200; n++) {
         struct ss_mix m = ss_mix_draw(&both, 1, 0, n, SIDE_Y, SIDE_X);
-        if (n < 2) /* all of the one, all of the other */
+        if (n < 2) /* only the other image, only this one */
             m = (struct ss_mix){.share = (float)n};
         memcpy(got, a, sizeof got);
         memcpy(fgot, fa, sizeof fgot);
@@ -190,7 +192,8 @@ START_TEST(mixing)
 }
 END_TEST
 
-/* As torchvision's RandomErasing.get_params does with draws that are made again here. */
+/* The box equals that of torchvision's RandomErasing.get_params for the same draws, which are
+ * repeated here. */
 START_TEST(erase_box)
 {
     const int side = _i ? 224 : 32;
@@ -207,7 +210,7 @@ START_TEST(erase_box)
         ck_assert(ss_rng_between(&rng, 0, 1) < 0.25);
         const double want = side * side * ss_rng_between(&rng, 0.02, 0.33),
                      r = exp(ss_rng_between(&rng, log(0.3), log(3.3)));
-        /* Of a square image the first try always fits: sqrt(0.33 * 3.3) is 1.04. */
+        /* Other draws exceed the image (sqrt(0.33 * 3.3) is 1.04) and are repeated. */
         if (rint(sqrt(want * r)) < side && rint(sqrt(want / r)) < side) {
             ck_assert_int_eq(a.height, (int)rint(sqrt(want * r)));
             ck_assert_int_eq(a.width, (int)rint(sqrt(want / r)));
@@ -219,7 +222,7 @@ START_TEST(erase_box)
         ratio[n++] = log((double)a.height / a.width);
     }
     ck_assert_int_le(abs(n - DRAWS / 4), (int)(4 * sqrt(DRAWS * 0.1875)));
-    /* Tries that do not fit leave out very few of the largest: less than what is told apart here. */
+    /* Rejected draws remove very few of the largest boxes: an effect below the tolerance here. */
     check_mean("area", area, n, 0.175);
     check_mean("ratio", ratio, n, (log(0.3) + log(3.3)) / 2);
     struct ss_area none;
@@ -229,7 +232,7 @@ START_TEST(erase_box)
 }
 END_TEST
 
-/* Each kind of data set, with and without: equal outside, the mean colour inside. */
+/* Loads samples with and without erasing: equal outside of the box, the mean color inside. */
 static void check_erased(const struct ss_dataset *d, int bytes)
 {
     const size_t plane = (size_t)d->height * (size_t)d->width, n = 3 * plane;
@@ -268,7 +271,7 @@ START_TEST(erasing)
     struct ss_dataset *d = NULL;
     const struct ss_dataset_options options = {.size = ss_square(_i / 2 ? 64 : 0)};
     snprintf(path, sizeof path, "%s/tests/reference/%s", srcdir ? srcdir : ".",
-             _i / 2 ? "pictures" : "data");
+             _i / 2 ? "image-folder" : "data");
     ck_assert_msg(ss_dataset_open(path, SS_SPLIT_TRAIN, &options, &d) == SS_OK, "%s",
                   ss_log_last_error());
     check_erased(d, _i % 2);

@@ -1,5 +1,5 @@
-/* test_npz.c: NumPy archives as numpy.savez and savez_compressed write them, and IDX files, become folders of the
- * same pixels; every other archive is refused in one line, and nothing is left behind. */
+/* test_npz.c: conversion of NumPy archives (numpy.savez and savez_compressed) and IDX files to
+ * folders with the same pixels; a one-line error and no files for every other archive. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -16,7 +16,7 @@
 struct archive {
     uint8_t at[1 << 18];
     size_t size;
-    uint8_t list[4096]; /* of members, written at the end */
+    uint8_t list[4096]; /* central directory, appended by finish() */
     size_t list_size;
     unsigned members;
     int deflate, zip64;
@@ -34,12 +34,12 @@ static void put_bytes(uint8_t *to, size_t *at, const void *bytes, size_t n)
     *at += n;
 }
 
-static size_t deflate_raw(const uint8_t *in, size_t size, uint8_t *out, size_t room)
+static size_t deflate_raw(const uint8_t *in, size_t size, uint8_t *out, size_t capacity)
 {
     z_stream s = {.next_in = (Bytef *)(uintptr_t)in,
                   .avail_in = (uInt)size,
                   .next_out = out,
-                  .avail_out = (uInt)room};
+                  .avail_out = (uInt)capacity};
     ck_assert_int_eq(deflateInit2(&s, 9, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY), Z_OK);
     ck_assert_int_eq(deflate(&s, Z_FINISH), Z_STREAM_END);
     const size_t n = s.total_out;
@@ -47,7 +47,7 @@ static size_t deflate_raw(const uint8_t *in, size_t size, uint8_t *out, size_t r
     return n;
 }
 
-/* A member, whose sizes stand in the zip64 fields if wanted, as Python writes them. */
+/* Appends a member; with z->zip64 its sizes are in the zip64 fields, as Python writes them. */
 static void put_member(struct archive *z, const char *name, const uint8_t *bytes, size_t size)
 {
     static uint8_t packed[1 << 17];
@@ -140,7 +140,7 @@ static void begin(int deflate, int zip64)
     zip.zip64 = zip64;
 }
 
-/* In the order of (N,H,W,C). */
+/* Pixel (n, y, x, c) of an (N,H,W,C) array. */
 static uint8_t pixel(size_t n, int y, int x, int c)
 {
     return (uint8_t)(n * 41 + (size_t)(y * 17 + x * 5 + c * 83));
@@ -172,7 +172,7 @@ static void put_images(const char *name, size_t count, int channels, int planes)
     put_array(&zip, name, header, bytes, (size_t)(at - bytes));
 }
 
-/* Labels 2, 10, 200, 2, ...: `type` is NumPy's. */
+/* Labels 2, 10, 200, 2, ...; `type` is NumPy's dtype string. */
 static const int classes[] = {2, 10, 200};
 static void put_labels(const char *name, size_t count, const char *type, int column)
 {
@@ -204,7 +204,8 @@ static enum ss_status convert(const struct ss_npz_how *how, struct ss_npz_conver
         ck_assert_int_eq(count_files("out"), 0);                                                   \
     } while (0)
 
-/* Every image of a part is there once, with its label and pixels; marks those that are. */
+/* Checks that the split holds `count` distinct images with their labels and pixels; counts each in
+ * seen. */
 static void expect_part(enum ss_split split, size_t count, int channels, char *seen)
 {
     struct ss_imagefolder *f;
@@ -222,7 +223,7 @@ static void expect_part(enum ss_split split, size_t count, int channels, char *s
         ck_assert_int_eq(sscanf(name, "%d/%zu.png", &label, &n), 2);
         ck_assert_uint_lt(n, TRAIN);
         ck_assert_int_eq(label, classes[n % 3]);
-        ck_assert_int_eq(ss_imagefolder_label(f, i), (int)(n % 3)); /* sorted as numbers are */
+        ck_assert_int_eq(ss_imagefolder_label(f, i), (int)(n % 3)); /* classes in numeric order */
         ck_assert_int_eq(seen[n]++, 0);
         ck_assert_int_eq(ss_imagefolder_read(f, i, &file), SS_OK);
         ck_assert_int_eq(ss_decoder_begin(decoder, name, file.bytes, file.size, &width, &height),
@@ -270,13 +271,13 @@ START_TEST(both_parts)
     expect_part(SS_SPLIT_TRAIN, TRAIN, good[_i].channels, train);
     expect_part(SS_SPLIT_TEST, VAL, good[_i].channels, val);
     struct ss_npz_converted none;
-    expect_error(convert(NULL, &none), SS_ERR_INVALID, "holds a folder train or val already");
+    expect_error(convert(NULL, &none), SS_ERR_INVALID, "already has a folder train or val");
     const struct ss_npz_how how = {.val_fraction = 0.5};
     expect_error(convert(&how, &none), SS_ERR_INVALID, "is for validation; leave --val-fraction");
 }
 END_TEST
 
-/* A part of each class, which depends on the seed alone. */
+/* A share of each class is split off, depending on the seed only. */
 START_TEST(split)
 {
     char val[3][TRAIN] = {{0}};
@@ -349,22 +350,22 @@ static const struct {
      "images: its type is <f4; images must be uint8"},
     {HEADER("'|i1'", "False", "(2, 2, 2)"), FLAT, 8, 2, SS_ERR_UNSUPPORTED, "its type is |i1"},
     {HEADER("'|u1'", "True", "(2, 2, 2)"), FLAT, 8, 2, SS_ERR_UNSUPPORTED, "Fortran order"},
-    {HEADER("'|u1'", "False", "(2, 4)"), FLAT, 8, 2, SS_ERR_UNSUPPORTED, "another shape"},
-    {HEADER("'|u1'", "False", "(1, 2, 2, 2)"), FLAT, 8, 2, SS_ERR_UNSUPPORTED, "another shape"},
+    {HEADER("'|u1'", "False", "(2, 4)"), FLAT, 8, 2, SS_ERR_UNSUPPORTED, "the shape must be"},
+    {HEADER("'|u1'", "False", "(1, 2, 2, 2)"), FLAT, 8, 2, SS_ERR_UNSUPPORTED, "the shape must be"},
     {HEADER("'|u1'", "False", "(1, 1, 1, 1, 8)"), FLAT, 8, 2, SS_ERR_UNSUPPORTED,
      "more than 4 dimensions"},
     {HEADER("'|u1'", "False", "(0, 2, 2)"), FLAT, 0, 2, SS_ERR_UNSUPPORTED, "0 images"},
     {HEADER("'|u1'", "False", "(2, 2, 3)"), FLAT, 8, 2, SS_ERR_FORMAT,
-     "has 8 bytes, which are not those of its shape"},
+     "has 8 bytes, which do not match its shape"},
     {HEADER("'|u1'", "False", "(4294967296, 4294967296, 8)"), FLAT, 8, 2, SS_ERR_FORMAT,
-     "not those of its shape"},
+     "do not match its shape"},
     {HEADER("[('a', '|u1')]", "False", "(2, 2, 2)"), FLAT, 8, 2, SS_ERR_UNSUPPORTED,
      "is not an array of plain numbers"},
     {HEADER("'|u1'", "False", "(2, 2, 2"), FLAT, 8, 2, SS_ERR_FORMAT, "header is not NumPy's"},
     {HEADER("'|u1'", "False", "(-2, 2, 2)"), FLAT, 8, 2, SS_ERR_FORMAT, "header is not NumPy's"},
     {"", FLAT, 8, 2, SS_ERR_FORMAT, "header is not NumPy's"},
     {SMALL, HEADER("'|u1'", "False", "(3,)"), 8, 3, SS_ERR_FORMAT, "labels: 3 labels for 2 images"},
-    {SMALL, HEADER("'|u1'", "False", "(1, 2)"), 8, 2, SS_ERR_UNSUPPORTED, "another shape than (N)"},
+    {SMALL, HEADER("'|u1'", "False", "(1, 2)"), 8, 2, SS_ERR_UNSUPPORTED, "the shape must be (N)"},
     {SMALL, HEADER("'<f8'", "False", "(2,)"), 8, 16, SS_ERR_UNSUPPORTED, "labels must be integers"},
     {SMALL, HEADER("'<u8'", "False", "(2,)"), 8, 16, SS_ERR_FORMAT, "it must be 0 to 65535"},
     {SMALL, HEADER("'|i1'", "False", "(2,)"), 8, 2, SS_ERR_FORMAT, "label -1 of image 0"},
@@ -390,13 +391,13 @@ START_TEST(wrong_names)
                             other = {.images = "images", .labels = "l", .val_fraction = 0.5};
     put_plain();
     expect_refusal(NULL, SS_ERR_INVALID, "no arrays for validation");
-    expect_refusal(&one, SS_ERR_INVALID, "name both");
+    expect_refusal(&one, SS_ERR_INVALID, "give both");
     expect_refusal(&other, SS_ERR_FORMAT, "has no array \"l\"; it has: images, labels");
     begin(0, 0);
     put_images("images", TRAIN, 1, 0);
     put_labels("y_train", TRAIN, "<i8", 0);
     finish(&zip);
-    expect_refusal(&how, SS_ERR_FORMAT, "with --images and --labels: images, y_train");
+    expect_refusal(&how, SS_ERR_FORMAT, "choose with --images and --labels from: images, y_train");
     begin(0, 0);
     put_images("x_train", 2, 1, 0);
     put_labels("y_train", 2, "<i8", 0);
@@ -412,7 +413,7 @@ START_TEST(wrong_names)
 }
 END_TEST
 
-/* No cut and no flip leads to a crash, or to folders of which a part is missing. */
+/* Truncations and bit flips cause no crash and no incomplete folders. */
 START_TEST(damage)
 {
     const struct ss_npz_how how = {.val_fraction = 0.5};
@@ -425,7 +426,7 @@ START_TEST(damage)
     put_labels("labels", TRAIN, "<i8", 0);
     finish(&zip);
     const size_t size = zip.size;
-    for (size_t n = 0; n + 7 < size; n++) { /* the comment may be cut off */
+    for (size_t n = 0; n + 7 < size; n++) { /* the comment may be truncated */
         zip.size = n;
         struct ss_npz_converted none;
         ck_assert_int_eq(convert(&how, &none), SS_ERR_FORMAT);
@@ -449,7 +450,7 @@ START_TEST(damage)
 }
 END_TEST
 
-/* An IDX file, of which `keep` bytes are missing at the end. */
+/* Writes an IDX file without its last `keep` bytes. */
 static void put_idx(const char *name, int packed, size_t count, int images, int keep)
 {
     uint8_t bytes[16 + PLANE * TRAIN];
@@ -509,27 +510,27 @@ START_TEST(wrong_idx)
 {
     struct ss_npz_converted got;
     const struct ss_npz_how half = {.val_fraction = 0.5};
-    expect_no_idx(SS_ERR_FORMAT, ": lacks train-images-idx3-ubyte, also with .gz");
+    expect_no_idx(SS_ERR_FORMAT, ": train-images-idx3-ubyte is missing (also with .gz)");
     put_all_idx("-idx%d-ubyte", 0);
     expect_error(ss_convert_idx(folder, in_folder("out"), &half, &got), SS_ERR_INVALID,
                  "t10k-images-idx3-ubyte is for validation; leave --val-fraction out");
     unlink(in_folder("t10k-labels-idx1-ubyte"));
-    expect_no_idx(SS_ERR_FORMAT, ": lacks t10k-labels-idx1-ubyte");
+    expect_no_idx(SS_ERR_FORMAT, ": t10k-labels-idx1-ubyte is missing");
     put_idx("t10k-labels-idx1-ubyte", 0, VAL, 0, 2);
-    expect_no_idx(SS_ERR_FORMAT, "/t10k-labels-idx1-ubyte: truncated: it ends 2 bytes too early");
+    expect_no_idx(SS_ERR_FORMAT, "/t10k-labels-idx1-ubyte: truncated: 2 bytes are missing");
     put_idx("t10k-labels-idx1-ubyte", 0, VAL - 1, 0, 0);
     expect_no_idx(SS_ERR_FORMAT, "5 labels for 6 images");
-    put_idx("t10k-labels-idx1-ubyte", 1, VAL, 0, 0); /* packed without the name's end: no matter */
+    put_idx("t10k-labels-idx1-ubyte", 1, VAL, 0, 0); /* gzip data without .gz, truncated next */
     ck_assert_int_eq(truncate(in_folder("t10k-labels-idx1-ubyte"), 20), 0);
     expect_no_idx(SS_ERR_FORMAT, "/t10k-labels-idx1-ubyte: ");
     write_file("t10k-labels-idx1-ubyte", "\x89PNG 1234", 9);
-    expect_no_idx(SS_ERR_FORMAT, "is no IDX file: it begins with 89 50 4e 47");
+    expect_no_idx(SS_ERR_FORMAT, "not an IDX file: it begins with 89 50 4e 47");
     write_file("t10k-labels-idx1-ubyte", "\0\0\x0b\1\0\0\0\1\0\1", 10);
     expect_no_idx(SS_ERR_UNSUPPORTED, "its values are of type 0x0b; only bytes");
     write_file("t10k-labels-idx1-ubyte", "\0\0\x08\1\xff\xff\xff\xff\1", 9);
     expect_no_idx(SS_ERR_FORMAT, "dimension 1 is 4294967295: more than the file can hold");
     write_file("t10k-labels-idx1-ubyte", "\0\0\x08\1\0\0\0\1\1\1", 10);
-    expect_no_idx(SS_ERR_FORMAT, "goes on behind its 1 values");
+    expect_no_idx(SS_ERR_FORMAT, "extra data after its 1 values");
     unlink(in_folder("t10k-labels-idx1-ubyte"));
     unlink(in_folder("t10k-images-idx3-ubyte"));
     expect_no_idx(SS_ERR_INVALID, "has no arrays for validation");

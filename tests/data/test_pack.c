@@ -1,5 +1,5 @@
-/* test_pack.c: a pack gives what the decoder gives, its bytes do not depend on how it was built,
- * and it is built again when the folder changed. */
+/* test_pack.c: a pack holds the decoder's pixels, its bytes do not depend on how it was built, and
+ * it is refused after the folder has changed. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-/* Picture i is what the decoder makes of the reference image. */
+/* Checks that image i equals the decoded reference image. */
 static void expect_image(struct ss_pack *p, size_t i, struct ss_jpeg *j, const char *reference)
 {
     struct ss_pixels got;
@@ -61,7 +61,7 @@ START_TEST(round_trip)
 }
 END_TEST
 
-/* The bytes depend on the folder alone. */
+/* The bytes depend on the folder only. */
 START_TEST(same_bytes)
 {
     static const struct {
@@ -86,13 +86,13 @@ START_TEST(same_bytes)
     }
     free(first);
     struct ss_pack_builder *b = NULL;
-    expect_error(ss_pack_begin(in_folder("x"), f, -1, 0, &b), SS_ERR_INVALID, "-1 threads");
+    expect_error(ss_pack_begin(in_folder("x"), f, -1, 0, &b), SS_ERR_INVALID, "-1 decoding threads");
     ck_assert_ptr_null(b);
     ss_imagefolder_close(f);
 }
 END_TEST
 
-/* List again and look. */
+/* Lists the folder again and opens the pack: it is refused with `text`, or matches if NULL. */
 static void expect_changed(const char *text)
 {
     struct ss_imagefolder *f = list(SS_SPLIT_TRAIN);
@@ -119,10 +119,10 @@ START_TEST(changed)
     expect_changed("made of 9 files, and there are 8");
     ck_assert_int_eq(rename(in_folder("kept.jpg"), in_folder("train/b/3.jpg")), 0);
 
-    /* Of the same size, but another file; then with the time that the first one had. */
+    /* A modification time changed by 1 ns or 1 s invalidates the pack, and so does another size. */
     struct stat st;
     ck_assert_int_eq(stat(in_folder("train/a/2.jpg"), &st), 0);
-    struct timespec times[2] = {st.st_mtim, st.st_mtim}; /* of reading and of writing */
+    struct timespec times[2] = {st.st_mtim, st.st_mtim}; /* access, modified */
     times[1].tv_nsec = (times[1].tv_nsec + 1) % 1000000000;
     ck_assert_int_eq(utimensat(AT_FDCWD, in_folder("train/a/2.jpg"), times, 0), 0);
     expect_changed("made before some file changed");
@@ -144,7 +144,7 @@ START_TEST(changed)
 }
 END_TEST
 
-/* Those with the numbers 1, 6 and 7, the later ones found sooner: 6 is no JPEG at all. */
+/* Damages files 1, 6 and 7. File 6 is not a JPEG at all, so its error is detected sooner. */
 static void damage_files(void)
 {
     for (size_t k = 0; k < 2; k++) {
@@ -189,7 +189,7 @@ START_TEST(corrupt)
     ck_assert_ptr_null(pixels.rgb);
     ss_pack_close(p);
 
-    /* A file that is not there is no corrupt file. */
+    /* A missing file is an error, not a corrupt file. */
     ck_assert_int_eq(unlink(in_folder("train/b/3.jpg")), 0);
     expect_error(build("t.pack", f, 4, 9, 1), SS_ERR_IO, "/train/b/3.jpg: cannot open");
     p = must_open("t.pack", f);
@@ -230,7 +230,7 @@ START_TEST(given_up)
 }
 END_TEST
 
-/* Killed in the middle: the older pack is whole, and the next building succeeds. */
+/* Killed during a build: the older pack is intact, and the next build succeeds. */
 START_TEST(killed)
 {
     must_build("cache/t.pack", SS_SPLIT_TRAIN);
@@ -260,7 +260,7 @@ START_TEST(killed)
     close(ends[0]);
     ck_assert_int_eq(kill(child, SIGKILL), 0);
     ck_assert_int_eq(waitpid(child, NULL, 0), child);
-    ck_assert_int_eq(count_files("cache"), 2); /* what it had begun */
+    ck_assert_int_eq(count_files("cache"), 2); /* with its temporary file */
     uint8_t *after = read_file("cache/t.pack", &other);
     ck_assert_uint_eq(size, other);
     ck_assert_mem_eq(before, after, size);
@@ -273,7 +273,7 @@ START_TEST(killed)
 }
 END_TEST
 
-/* What killed runs left goes when it is old and a pack's. */
+/* Temporary files of killed runs are removed if they are old and belong to this pack. */
 START_TEST(leftovers)
 {
     static const char *const kept[] = {"cache/t.pack.tmp.12",  "cache/t.pack.tmp.1x",

@@ -1,4 +1,4 @@
-/* test_pack_damage.c: no damage of a pack goes unnoticed, and none leads to reads outside of it. */
+/* test_pack_damage.c: damage of a pack is always detected and never causes out-of-bounds reads. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-/* Put the right checksums into a pack whose fields were changed. */
+/* Sets the correct checksums of a pack whose fields were changed. */
 static void sign(uint8_t *bytes, size_t size)
 {
     struct pack_header *h = (void *)bytes;
@@ -47,7 +47,7 @@ START_TEST(damaged)
         write_file("d.pack", bytes, ends[k]);
         expect_unfit("d.pack", f, "damaged: it ");
     }
-    /* An end of another length that is a good end in itself. */
+    /* A valid trailer at the end of a file of another length. */
     memcpy(bytes + size, bytes + size - 64, 64);
     write_file("d.pack", bytes, size + 64);
     expect_unfit("d.pack", f, "damaged: it has ");
@@ -68,7 +68,7 @@ START_TEST(damaged)
 }
 END_TEST
 
-/* The end of a pack behind the header of another of the same files. */
+/* The trailer of one pack with the header of another pack of the same files. */
 START_TEST(header_of_another)
 {
     must_build("t.pack", SS_SPLIT_TRAIN);
@@ -88,7 +88,7 @@ START_TEST(header_of_another)
 }
 END_TEST
 
-/* Indexes that make no sense and have the right checksums. */
+/* Inconsistent indexes with correct checksums. */
 START_TEST(hostile_index)
 {
     must_build("t.pack", SS_SPLIT_TRAIN);
@@ -105,7 +105,7 @@ START_TEST(hostile_index)
         {good.offset | far, good.width, good.height, 0},
         {far, 1, 1, 0},
         {good.offset, 65535, 65535, 0},
-        {good.offset, SS_PICTURE_MAX_PIXELS + 1, 1, 0},
+        {good.offset, SS_IMAGE_MAX_PIXELS + 1, 1, 0},
         {good.offset, UINT32_MAX, UINT32_MAX, 0},
         {good.offset, 0x80000000u, 0x55555556u, 0},
         {good.offset, good.width, 0, 0},
@@ -116,14 +116,14 @@ START_TEST(hostile_index)
         e[4] = bad[k];
         sign(bytes, size);
         write_file("d.pack", bytes, size);
-        expect_unfit("d.pack", f, "damaged: its index makes no sense");
+        expect_unfit("d.pack", f, "damaged: its index is inconsistent");
     }
     e[4] = good;
     for (int more = -32; more <= 32; more += 64) {
         e[TRAIN - 1].height += (uint32_t)more;
         sign(bytes, size);
         write_file("d.pack", bytes, size);
-        expect_unfit("d.pack", f, "damaged: its index makes no sense");
+        expect_unfit("d.pack", f, "damaged: its index is inconsistent");
         e[TRAIN - 1].height -= (uint32_t)more;
     }
     t->file_bytes += 64;
@@ -134,7 +134,7 @@ START_TEST(hostile_index)
     t->corrupt = 1;
     sign(bytes, size);
     write_file("d.pack", bytes, size);
-    expect_unfit("d.pack", f, "damaged: its index makes no sense");
+    expect_unfit("d.pack", f, "damaged: its index is inconsistent");
     t->corrupt = 0;
     const uint64_t offset = t->index_offset;
     const uint64_t offsets[] = {0, 64, offset + 64, offset - 64, far, UINT64_MAX};
@@ -158,7 +158,7 @@ START_TEST(hostile_index)
 }
 END_TEST
 
-/* One bit, in the pixels and in the zeros behind them: that image is refused, and no other. */
+/* A flipped bit in the pixels or in the padding after them: only that image is refused. */
 START_TEST(damaged_pixels)
 {
     must_build("t.pack", SS_SPLIT_TRAIN);
@@ -201,8 +201,8 @@ static unsigned read_all(struct ss_pack *p, size_t count)
     return sum;
 }
 
-/* Random bytes at random places, mostly outside of the pixels, in half of the copies with right
- * checksums; some copies are cut too. Whatever is accepted can be read. */
+/* Random bytes at random places, mostly outside of the pixels. Half of the copies have correct
+ * checksums; some copies are truncated too. Every accepted pack can be read. */
 START_TEST(fuzz)
 {
     enum { COPIES = 300 };
@@ -281,7 +281,7 @@ START_TEST(many_readers)
 }
 END_TEST
 
-/* Every bit of a word matters, wherever the word is, and so do two words together. */
+/* The checksum depends on every bit of every word; equal flips in two words do not cancel. */
 START_TEST(checksums)
 {
     uint64_t words[40] = {0};

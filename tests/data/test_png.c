@@ -1,5 +1,6 @@
-/* test_png.c: PNG files of every colour type and depth decode to PIL's bytes, as formulas say them
- * (test_png_pillow.sh compares with Pillow itself); damaged and hostile files end in one line. */
+/* test_png.c: PNG files of every color type and bit depth decode to PIL's bytes, computed here by
+ * formulas (test_png_pillow.sh compares with Pillow itself); damaged and hostile files give a
+ * one-line error. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -45,18 +46,18 @@ static void flush(png_structp png)
 
 struct kind {
     int type, depth, interlaced;
-    int clear;   /* with a transparent colour, a gamma and other chunks that change nothing */
-    int colours; /* of a palette */
+    int clear;   /* with a transparent color, gamma and other chunks without effect */
+    int colours; /* in the palette */
 };
 
 enum { WIDTH = 37, HEIGHT = 11 };
 
-/* Channel c of the pixel, `depth` bits. */
+/* Channel c of the pixel, in `depth` bits. */
 static unsigned sample(const struct kind *k, int x, int y, int c)
 {
     unsigned v = (unsigned)(x * 3011 + y * 257 * y + c * 16411 + x * y);
     if (k->type == PNG_COLOR_TYPE_GRAY && k->depth == 16 && x % 2)
-        v &= 0x1FF; /* some are not cut off */
+        v &= 0x1FF; /* keep some values unclipped */
     v &= (1u << k->depth) - 1;
     return k->type == PNG_COLOR_TYPE_PALETTE ? v % (unsigned)k->colours : v;
 }
@@ -90,7 +91,7 @@ static int channels_of(int type)
                                                : 1;
 }
 
-/* One row, samples without gaps, the first in the highest bits. */
+/* Packs one row of samples without gaps, the first in the highest bits. */
 static void fill_row(const struct kind *k, int y, uint8_t *row)
 {
     const int n = channels_of(k->type);
@@ -128,7 +129,7 @@ static void make_file(const struct kind *k, struct file *out)
     png_infop info = png_create_info_struct(png);
     out->size = 0;
     png_set_write_fn(png, out, append, flush);
-    png_set_compression_buffer_size(png, 256); /* more than one chunk of data */
+    png_set_compression_buffer_size(png, 256); /* several IDAT chunks */
     png_set_IHDR(png, info, WIDTH, HEIGHT, k->depth, k->type, k->interlaced,
                  PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     png_color palette[256];
@@ -148,7 +149,7 @@ static void make_file(const struct kind *k, struct file *out)
     png_destroy_write_struct(&png, &info);
 }
 
-/* From memory of exactly that size, so that a sanitizer sees a read behind it. */
+/* Decodes from a block of exactly this size, so that a sanitizer detects reads past the end. */
 static enum ss_status decode(const void *bytes, size_t size, const struct ss_area *need,
                              struct ss_pixels *out)
 {
@@ -215,7 +216,7 @@ START_TEST(every_kind)
 }
 END_TEST
 
-/* Right checksum for the chunk at `at`. */
+/* Sets the correct CRC of the chunk at offset `at`. */
 static void sign(uint8_t *file, size_t at)
 {
     const uint32_t length = (uint32_t)file[at + 2] << 8 | file[at + 3];
@@ -254,7 +255,7 @@ START_TEST(hostile)
     memcpy(f.at + IHDR + 12, wide, 4);
     sign(f.at, IHDR);
     expect_error(decode(f.at, f.size, NULL, &p), SS_ERR_FORMAT,
-                 "a/b.png: 65535 x 65535 pixels; more than 89478485 are taken for an attack");
+                 "a/b.png: 65535 x 65535 pixels; image exceeds the 89478485-pixel limit");
     memset(f.at + IHDR + 8, 0, 4);
     sign(f.at, IHDR);
     expect_error(decode(f.at, f.size, NULL, &p), SS_ERR_FORMAT, "not a usable PNG file: ");
@@ -263,10 +264,10 @@ START_TEST(hostile)
     f.at[6] = '\r';
     expect_error(decode(f.at, f.size, NULL, &p), SS_ERR_FORMAT, "line ends were changed");
     make_file(&plain, &f);
-    f.at[BEHIND_IHDR + 8 + 256] ^= 1; /* of the checksum behind the first chunk of data */
+    f.at[BEHIND_IHDR + 8 + 256] ^= 1; /* CRC of the first IDAT chunk */
     expect_error(decode(f.at, f.size, NULL, &p), SS_ERR_FORMAT, "IDAT: CRC error");
 
-    /* Damage in what the pixels do not depend on is told, and does not end anything. */
+    /* Damage in chunks that do not affect the pixels causes only a warning. */
     make_file(&plain, &f);
     insert(&f, BEHIND_IHDR, "teXt", "abc", 3);
     ck_assert_int_eq(decode(f.at, f.size, NULL, &p), SS_OK);
@@ -281,7 +282,7 @@ START_TEST(hostile)
     ck_assert_int_eq(decode(f.at, f.size, NULL, &p), SS_OK);
     ck_assert_ptr_nonnull(strstr(ss_decoder_warning(decoder), "tIME: CRC error")); /* the first */
 
-    /* The last chunk's checksum: some versions of libpng do not read it. */
+    /* The last chunk's CRC: some versions of libpng do not read it. */
     make_file(&plain, &f);
     f.at[f.size - 1] ^= 1;
     if (decode(f.at, f.size, NULL, &p) == SS_OK)
@@ -289,13 +290,13 @@ START_TEST(hostile)
     else
         expect_error(decode(f.at, f.size, NULL, &p), SS_ERR_FORMAT, "IEND: CRC error");
 
-    /* A profile that libpng would complain of is not looked at. */
+    /* An ICC profile that libpng would warn about is ignored. */
     make_file(&plain, &f);
     insert(&f, BEHIND_IHDR, "iCCP", "abc", 3);
     ck_assert_int_eq(decode(f.at, f.size, NULL, &p), SS_OK);
     ck_assert_ptr_null(ss_decoder_warning(decoder));
 
-    /* An animation: its frames are not looked at. */
+    /* The frames of an animation are ignored. */
     make_file(&plain, &f);
     insert(&f, f.size - 12, "fdAT", zeros, sizeof zeros);
     insert(&f, BEHIND_IHDR, "acTL", zeros, 8);
@@ -305,7 +306,7 @@ START_TEST(hostile)
 }
 END_TEST
 
-/* An index that the palette lacks is black, as PIL has it. */
+/* A palette index out of range is black, as in PIL. */
 START_TEST(short_palette)
 {
     static struct file f;
@@ -328,7 +329,7 @@ START_TEST(short_palette)
 }
 END_TEST
 
-/* Every cut is told, also behind the part that is decoded, and the decoder goes on to work. */
+/* Every truncation is reported, even after the decoded region, and the decoder stays usable. */
 START_TEST(truncated)
 {
     static struct file f;
@@ -348,7 +349,7 @@ START_TEST(truncated)
 }
 END_TEST
 
-/* Half of the flips are signed again, so that they come past the checksums. */
+/* Half of the flips get a new CRC, so that they pass the checksum test. */
 START_TEST(bit_flips)
 {
     static struct file f;
@@ -397,7 +398,7 @@ START_TEST(wrong_calls)
     expect_error(ss_png_begin(png, "x", (const uint8_t *)"GIF", 3, &w, &h), SS_ERR_FORMAT,
                  "x: not a PNG file");
     ck_assert_int_eq(ss_png_begin(png, "x", f.at, f.size, &w, &h), SS_OK);
-    ck_assert_int_eq(ss_png_begin(png, "x", f.at, f.size, &w, &h), SS_OK); /* nothing is lost */
+    ck_assert_int_eq(ss_png_begin(png, "x", f.at, f.size, &w, &h), SS_OK); /* no leak */
     for (size_t i = 0; i < sizeof outside / sizeof *outside; i++)
         expect_error(ss_png_decode(png, &outside[i], &p), SS_ERR_INVALID, "not inside 37 x 11");
     ck_assert_int_eq(ss_png_decode(png, NULL, &p), SS_OK);
@@ -420,7 +421,7 @@ START_TEST(names)
 }
 END_TEST
 
-/* A file size limit stands for a full disk: no half of an image is left. */
+/* A file size limit simulates a full disk: no partial image is left. */
 START_TEST(writing_fails)
 {
     static uint8_t pixels[3 * 256 * 256];
@@ -428,9 +429,8 @@ START_TEST(writing_fails)
     for (int k = 0; k < 5; k++) {
         const int bad[5][3] = {{0, 4, 3}, {4, 0, 3}, {-1, 4, 1}, {4, 4, 2}, {4, 4, 4}};
         char expected[64];
-        snprintf(expected, sizeof expected,
-                 ": %d x %d pixels, %d channels; a PNG file cannot be so", bad[k][0], bad[k][1],
-                 bad[k][2]);
+        snprintf(expected, sizeof expected, ": %d x %d pixels, %d channels; not supported by PNG",
+                 bad[k][0], bad[k][1], bad[k][2]);
         expect_error(ss_png_write(in_folder("x.png"), pixels, bad[k][0], bad[k][1], bad[k][2]),
                      SS_ERR_INVALID, expected);
     }
@@ -441,7 +441,7 @@ START_TEST(writing_fails)
     struct ss_rng rng;
     ss_rng_open(&rng, 1, SS_RNG_SYNTHETIC, 1, 0);
     for (size_t i = 0; i < sizeof pixels; i++)
-        pixels[i] = (uint8_t)ss_rng_below(&rng, 256); /* does not get smaller */
+        pixels[i] = (uint8_t)ss_rng_below(&rng, 256); /* incompressible */
     expect_error(ss_png_write(in_folder("full.png"), pixels, 256, 256, 3), SS_ERR_IO,
                  "/full.png: cannot write: File too large");
     ck_assert(!has_file("full.png"));

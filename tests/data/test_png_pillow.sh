@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# PNG files of every colour type and depth, with and without transparency and interlacing: what a pack
-# holds of them is Pillow's convert("RGB") to the byte. Needs Pillow (Debian package python3-pil).
+# PNG files of every color type and bit depth, with and without transparency and interlacing: the pixels
+# in a pack are byte-identical to Pillow's convert("RGB"). Needs Pillow (Debian package python3-pil).
 . "${srcdir:-.}/tests/common.sh"
 
 python=${TORCH_PYTHON:-$PYTHON}
@@ -15,11 +15,11 @@ run "$STARSTEP" data check tinyimagenet --data-dir "$work/data" --decode
 check "every file decodes" [ $code -eq 0 ]
 what=decode
 says '^val: 68 of 68 decoded, '
-check "cut grey is told" grep -q "type0/9x8-16-plain-0.png: 16-bit grey: all above 255 of 65535 becomes white" "$work/err"
-check "and nothing else" eval '[ "$(grep -c warning "$work/err")" -eq "$(grep -c 16-bit "$work/err")" ]'
+check "clipped 16-bit grayscale is reported" grep -q "type0/9x8-16-plain-0.png: 16-bit grayscale: values above 255 of 65535 become white" "$work/err"
+check "no other warnings" eval '[ "$(grep -c warning "$work/err")" -eq "$(grep -c 16-bit "$work/err")" ]'
 starts "pack" "$STARSTEP" data pack tinyimagenet --data-dir "$work/data" --cache "$work/packs"
 run "$python" "$kinds" compare "$work/data" "$work/packs/train.pack" "$work/packs/val.pack"
 cat "$work/out"
-check "Pillow's pixels" [ $code -eq 0 ]
+check "pixels equal Pillow's" [ $code -eq 0 ]
 
 finish

@@ -1,5 +1,5 @@
-/* test_resize.c: resized and cropped images are bit-equal to PIL's and torchvision's; the draw of
- * crops depends on seed, epoch and sample alone and has the distribution that it should. */
+/* test_resize.c: resized and cropped images are bit-identical to PIL's and torchvision's; the crop
+ * draw depends only on seed, epoch and sample and has torchvision's distribution. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -22,7 +22,7 @@ static void setup(void)
     ck_assert_int_eq(ss_resizer_open(&resizer), SS_OK);
 }
 
-/* As on a processor that has nothing but x86-64's oldest instructions, or another one's. */
+/* Selects the plain kernels, as on baseline x86-64 or another architecture. */
 static void setup_plain(void)
 {
     setup();
@@ -36,7 +36,7 @@ static void teardown(void)
     ss_jpeg_close(decoder);
 }
 
-/* `out` in `order` is the image that was recorded. */
+/* Checks that `out` in `order` equals the recorded image. */
 static void expect_image(const char *expected, const uint8_t *out, enum ss_pixel_order order,
                          int width, int height)
 {
@@ -56,7 +56,7 @@ static void expect_image(const char *expected, const uint8_t *out, enum ss_pixel
     free(want.rgb);
 }
 
-/* The crop in both orders, from the whole image and from what the crop needs of it. */
+/* Checks the crop in both pixel orders, decoding only the crop's area. */
 static void expect_crop(const char *file, const struct ss_crop *crop, const char *expected)
 {
     struct bytes b = read_reference(file);
@@ -170,7 +170,8 @@ START_TEST(sizes_equal_torchvision)
 }
 END_TEST
 
-/* Of unequal sides: one side as wanted, the other no smaller and in proportion; the crop in the middle. */
+/* Unequal sides: one side has the requested length, the other is proportional and not shorter; the
+ * crop is centered. */
 START_TEST(covers)
 {
     const struct ss_size least = {54, 73}, size = {48, 64};
@@ -195,7 +196,8 @@ START_TEST(covers)
 }
 END_TEST
 
-/* Every sort of size, against the definition in double precision; nothing is written outside. */
+/* Compares various sizes with the definition in double precision. A sanitizer detects writes out
+ * of bounds. */
 START_TEST(near_the_definition)
 {
     static const int sides[][2] = {{1, 1}, {1, 7}, {7, 1}, {64, 64}, {50, 64}, {65, 13}, {300, 5}};
@@ -235,8 +237,7 @@ START_TEST(near_the_definition)
 }
 END_TEST
 
-/* The kernels of this processor and those of every processor, on all sorts of sizes, parts, orders
- * and flips. */
+/* The kernels for this processor equal the plain ones for random sizes, boxes, orders and flips. */
 START_TEST(kernels_are_equal)
 {
     struct ss_rng rng;
@@ -271,7 +272,7 @@ START_TEST(kernels_are_equal)
 }
 END_TEST
 
-/* All bytes, and every number of them up to 300; nothing is written behind. */
+/* All byte values and every count below 300; no write past the end. */
 START_TEST(normalised_as_torchvision)
 {
     static const float mean[] = {0.485f, 0.456f, 0.406f, 0.5071f, 0},
@@ -325,7 +326,7 @@ START_TEST(refuses)
 }
 END_TEST
 
-/* A crop of a reduced image is near the crop of the whole one: same place, same flip. */
+/* A crop of a reduced image is close to the crop of the whole one: same place, same flip. */
 START_TEST(reduced_crop)
 {
     struct bytes b = read_reference("large.jpg");
@@ -391,7 +392,7 @@ START_TEST(draw)
 }
 END_TEST
 
-/* Pictures of which no try can cut an allowed part: the centre, as large as the ratio allows. */
+/* Images in which no try finds a valid crop: the largest center crop that the ratio allows. */
 START_TEST(draw_falls_back)
 {
     const struct ss_crop_range *range = &SS_CROP_RANGE;

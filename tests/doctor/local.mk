@@ -1,5 +1,5 @@
-# starstep doctor: conditions made on purpose. The file system that takes its time is a library made here, as are
-# the plugin and what it needs.
+# starstep doctor under induced faults. libslowfiles.so, built here, emulates a slow file system; test_doctor.sh
+# builds the network plugin and its dependency.
 check_LTLIBRARIES += tests/doctor/libslowfiles.la
 tests_doctor_libslowfiles_la_SOURCES = tests/doctor/slow_files.c
 tests_doctor_libslowfiles_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere

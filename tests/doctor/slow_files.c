@@ -1,5 +1,5 @@
-/* Preloaded: a file system that takes its time. Each open and each read of a file below SLOW_FILES takes
- * SLOW_MS milliseconds. */
+/* Preload library that emulates a slow file system: each open and read of a file below SLOW_FILES
+ * is delayed by SLOW_MS milliseconds (default 20). */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# starstep doctor on GPUs: conditions that an emulated GPU can have.
+# starstep doctor on emulated GPUs, with the faults that these can emulate.
 # shellcheck disable=SC2034 # for common.sh
 uses_gpu=1
 # shellcheck source=tests/doctor/doctor_common.sh
@@ -25,21 +25,21 @@ provoke "no GPU" 1 broken gpu.visible "no GPU can be used" env CUDA_VISIBLE_DEVI
 old=(env SS_HOSTGPU_DRIVER=12040)
 provoke "a driver that is too old" 1 broken gpu.visible "no GPU can be used: .*the NVIDIA driver is for CUDA 12.4" "${old[@]}" "${cuda[@]}"
 run "${old[@]}" "$STARSTEP" info
-check "... is no missing GPU: any command says it, once" [ "$(grep -c 'no GPU is used: the NVIDIA driver is for CUDA 12.4' "$work/err")" -eq 1 ]
+check "a driver that is too old: every command reports it once" [ "$(grep -c 'no GPU is used: the NVIDIA driver is for CUDA 12.4' "$work/err")" -eq 1 ]
 run env SS_HOSTGPU_DRIVER=0 "$STARSTEP" info
-check "no driver is no fault" [ ! -s "$work/err" ]
+check "a missing driver is not reported" [ ! -s "$work/err" ]
 nvml=${top_builddir:-.}/tests/monitor/.libs/libfakenvml.so
-provoke "NVML tells" 0 fine gpu.nvml "driver 550.0-fake, 4 GPUs on the node" env STARSTEP_NVML="$nvml" "${cuda[@]}"
+provoke "NVML is read" 0 fine gpu.nvml "driver 550.0-fake, 4 GPUs on the node" env STARSTEP_NVML="$nvml" "${cuda[@]}"
 for fault in ecc:broken:1:memory throttle:slow:0:"too hot" shared:slow:0:"used by others" nvlink:slow:0:"1 of 2 NVLinks"; do
     IFS=: read -r kind verdict want text <<<"$fault"
     provoke "GPU with a fault: $kind" "$want" "$verdict" "gpu.$kind" "$text" \
         env STARSTEP_NVML="$nvml" FAKE_NVML="$kind" "${cuda[@]}"
 done
-provoke "a lone GPU: NVML tells" 0 fine gpu.nvml "1 GPUs on the node" env STARSTEP_NVML="$nvml" FAKE_NVML=alone "${cuda[@]}"
-check "a lone GPU whose links are down has no fault" [ "$(grep -c gpu.nvlink "$work/out")" -eq 0 ]
-provoke "NCCL with wrong sums" 1 broken net.ll128 "issue 2001" \
+provoke "a single GPU: NVML is read" 0 fine gpu.nvml "1 GPUs on the node" env STARSTEP_NVML="$nvml" FAKE_NVML=alone "${cuda[@]}"
+check "a single GPU whose links are down is not a fault" [ "$(grep -c gpu.nvlink "$work/out")" -eq 0 ]
+provoke "NCCL with wrong all-reduces" 1 broken net.ll128 "issue 2001" \
     env SS_HOSTGPU_NCCL_VERSION=22703 "${cuda[@]}" --fabric slingshot
-provoke "NCCL's protocol left out" 1 fine net.nccl "2.27.3" \
+provoke "NCCL's protocol disabled" 1 fine net.nccl "2.27.3" \
     env SS_HOSTGPU_NCCL_VERSION=22703 NCCL_PROTO=^LL128 "${cuda[@]}" --fabric slingshot
-check "NCCL's protocol left out: no fault" [ "$(grep -c net.ll128 "$work/out")" -eq 0 ]
+check "NCCL's protocol disabled: no fault" [ "$(grep -c net.ll128 "$work/out")" -eq 0 ]
 finish_with_table

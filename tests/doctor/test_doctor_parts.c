@@ -1,6 +1,6 @@
-/* test_doctor_parts.c: the parts of starstep doctor: how NCCL chooses interfaces, rules about variables,
- * reports that merge ranks, and what is read below a root made here. What a whole run says is
- * test_doctor.sh's. */
+/* test_doctor_parts.c: the components of starstep doctor: NCCL's interface selection, rules about
+ * variables, reports that merge ranks, and checks that read files below a root created here.
+ * test_doctor.sh tests whole runs. */
 #include "comm/comm_interface.h"
 #include "core/folder.h"
 #include "doctor/links.h"
@@ -68,24 +68,24 @@ static const struct {
     const char *variables[9];
     enum ss_doctor_fabric fabric;
     int many_nodes, gpu, cores;
-    const char *says; /* NULL: nothing */
+    const char *says; /* NULL: no finding */
     enum ss_verdict verdict;
 } rules[] = {
-    {{"NCCL_NET", "Socket"}, SS_FABRIC_SLINGSHOT, 1, 1, 8, "over TCP", SS_SLOW},
-    {{"NCCL_NET", "Socket"}, SS_FABRIC_INFINIBAND, 1, 1, 8, "over TCP", SS_SLOW},
+    {{"NCCL_NET", "Socket"}, SS_FABRIC_SLINGSHOT, 1, 1, 8, "use TCP", SS_SLOW},
+    {{"NCCL_NET", "Socket"}, SS_FABRIC_INFINIBAND, 1, 1, 8, "use TCP", SS_SLOW},
     {{"NCCL_NET", "Socket"}, SS_FABRIC_NONE, 1, 1, 8, NULL, SS_FINE},
-    {{"NCCL_NET", "IB"}, SS_FABRIC_SLINGSHOT, 1, 1, 8, "do not speak", SS_BROKEN},
+    {{"NCCL_NET", "IB"}, SS_FABRIC_SLINGSHOT, 1, 1, 8, "do not support", SS_BROKEN},
     {{"NCCL_NET", "IB"}, SS_FABRIC_INFINIBAND, 1, 1, 8, NULL, SS_FINE},
     {{"NCCL_NET", "AWS Libfabric"}, SS_FABRIC_SLINGSHOT, 0, 1, 8, "one node", SS_SLOW},
     {{"NCCL_NET", "AWS Libfabric"}, SS_FABRIC_SLINGSHOT, 1, 1, 8, NULL, SS_FINE},
     {{"NCCL_NET", "AWS Libfabric"}, SS_FABRIC_SLINGSHOT, -1, 1, 8, NULL, SS_FINE},
     {{"NCCL_NET", ""}, SS_FABRIC_SLINGSHOT, 0, 1, 8, NULL, SS_FINE},
-    {{"NCCL_IB_DISABLE", "1"}, SS_FABRIC_INFINIBAND, 1, 1, 8, "over TCP", SS_SLOW},
+    {{"NCCL_IB_DISABLE", "1"}, SS_FABRIC_INFINIBAND, 1, 1, 8, "use TCP", SS_SLOW},
     {{"NCCL_IB_DISABLE", "0"}, SS_FABRIC_INFINIBAND, 1, 1, 8, NULL, SS_FINE},
     {{"NCCL_P2P_DISABLE", "1"}, SS_FABRIC_NONE, 0, 1, 8, "NVLink", SS_SLOW},
     {{"NCCL_P2P_DISABLE", "1"}, SS_FABRIC_NONE, 0, 0, 8, NULL, SS_FINE},
-    {{"NCCL_SHM_DISABLE", "1"}, SS_FABRIC_NONE, 0, 1, 8, "over the network", SS_SLOW},
-    {{"FI_PROVIDER", "tcp"}, SS_FABRIC_SLINGSHOT, 1, 1, 8, "is kept from", SS_SLOW},
+    {{"NCCL_SHM_DISABLE", "1"}, SS_FABRIC_NONE, 0, 1, 8, "use the network", SS_SLOW},
+    {{"FI_PROVIDER", "tcp"}, SS_FABRIC_SLINGSHOT, 1, 1, 8, "does not use the Slingshot", SS_SLOW},
     {{"FI_PROVIDER", "cxi"}, SS_FABRIC_SLINGSHOT, 1, 1, 8, NULL, SS_FINE},
     {{"FI_CXI_RDZV_PROTO", "alt_read", "SLURM_JOB_ID", "1"},
      SS_FABRIC_SLINGSHOT,
@@ -158,25 +158,25 @@ END_TEST
 
 START_TEST(many_hosts_are_cut)
 {
-    enum { N = 50, ROOM = 32 };
+    enum { N = 50, CAPACITY = 32 };
     static char name[N][32];
     const char *host[N];
-    char text[ROOM + 1];
+    char text[CAPACITY + 1];
     for (int i = 0; i < N; i++) {
         snprintf(name[i], sizeof name[i], "node%dx", i);
         host[i] = name[i];
     }
-    text[ROOM] = '!';
-    ss_hosts_text(host, N, text, ROOM);
-    ck_assert_uint_eq(strlen(text), ROOM - 1);
-    ck_assert_str_eq(text + ROOM - 4, "...");
-    ck_assert_int_eq(text[ROOM], '!');
+    text[CAPACITY] = '!';
+    ss_hosts_text(host, N, text, CAPACITY);
+    ck_assert_uint_eq(strlen(text), CAPACITY - 1);
+    ck_assert_str_eq(text + CAPACITY - 4, "...");
+    ck_assert_int_eq(text[CAPACITY], '!');
 }
 END_TEST
 
 enum { RANKS = 4 };
 
-/* Four ranks on two nodes: all have the same cores, one node lacks a GPU, and rates differ. */
+/* Four ranks on two nodes: all have the same cores, one node has no GPU, and rates differ. */
 static void fill(struct ss_findings *all)
 {
     for (int r = 0; r < RANKS; r++) {
@@ -225,7 +225,7 @@ START_TEST(equal_findings_are_one)
 }
 END_TEST
 
-/* What is broken is the verdict, wherever it stands. */
+/* A broken finding determines the verdict, regardless of its position. */
 START_TEST(the_worst_is_told)
 {
     static struct ss_findings all[RANKS];
@@ -243,7 +243,7 @@ START_TEST(the_worst_is_told)
 }
 END_TEST
 
-/* More than there is room for is counted, and a figure does not go to another finding. */
+/* Findings beyond the capacity are counted, and a figure is not assigned to another finding. */
 START_TEST(too_many_findings)
 {
     static struct ss_findings f;
@@ -279,7 +279,7 @@ START_TEST(json_report)
 }
 END_TEST
 
-/* --- a machine below a root made here */
+/* --- an emulated machine below a temporary root */
 
 static void put(const char *path, const char *text)
 {
@@ -316,7 +316,7 @@ static void make_root(void)
 }
 
 static struct ss_findings seen;
-static char told[1 << 15]; /* all that was found, but of this machine */
+static char told[1 << 15]; /* findings of all checks, without those of the real machine */
 
 static void run_check(ss_doctor_check *check, const struct ss_doctor_options *o)
 {
@@ -340,14 +340,14 @@ static void run_check(ss_doctor_check *check, const struct ss_doctor_options *o)
     snprintf(told + used, sizeof told - used, "\n");
 }
 
-/* Word for word. */
+/* Compares all findings with the golden file, word for word. */
 static void is_golden(const char *file)
 {
     ck_assert_ptr_null(strstr(told, folder));
     golden(file, told);
 }
 
-/* A finding of that name says so. */
+/* Checks that a finding of this name contains `text` and has this verdict. */
 static void expect(const char *check, enum ss_verdict verdict, const char *text)
 {
     for (int i = 0; i < seen.count; i++)
@@ -358,7 +358,7 @@ static void expect(const char *check, enum ss_verdict verdict, const char *text)
         }
     for (int i = 0; i < seen.count; i++)
         fprintf(stderr, "%s: %s\n", seen.finding[i].check, seen.finding[i].text);
-    ck_abort_msg("no %s that says \"%s\"", check, text);
+    ck_abort_msg("no %s that contains \"%s\"", check, text);
 }
 
 static void expect_none(const char *check)
@@ -375,17 +375,17 @@ START_TEST(cores_and_quota)
     expect("cores.allowed", SS_FINE,
            "4 cores, of which several hardware threads may be used (0-3,8-11), of 2 NUMA");
     expect_none("cores.quota");
-    /* v2: the strictest of the folders around */
+    /* cgroup v2: the strictest limit of all parent groups */
     put("/proc/self/cgroup", "0::/slice/job/step\n");
     put("/sys/fs/cgroup/slice/cpu.max", "max 100000\n");
     put("/sys/fs/cgroup/slice/job/cpu.max", "250000 100000\n");
     run_check(ss_doctor_cores, &cpu);
-    expect("cores.quota", SS_SLOW, "to 8 that may be run on");
+    expect("cores.quota", SS_SLOW, "to {} of the 8 processors");
     ck_assert_double_eq(seen.finding[seen.count - 1].value, 2.5);
     put("/sys/fs/cgroup/slice/job/cpu.max", "800000 100000\n");
     run_check(ss_doctor_cores, &cpu);
     expect_none("cores.quota");
-    /* v1 */
+    /* cgroup v1 */
     put("/proc/self/cgroup", "5:memory:/x\n4:cpu,cpuacct:/docker/abc\n");
     put("/sys/fs/cgroup/cpu/docker/abc/cpu.cfs_quota_us", "-1\n");
     put("/sys/fs/cgroup/cpu/docker/abc/cpu.cfs_period_us", "50000\n");
@@ -465,17 +465,17 @@ START_TEST(memory_limits)
     put("/sys/fs/cgroup/job/memory.max", "1073741824\n");
     run_check(ss_doctor_memory, &cpu);
     expect("memory.available", SS_SLOW, "{} GiB");
-    expect("memory.cgroup", SS_SLOW, "is killed");
+    expect("memory.cgroup", SS_SLOW, "are killed");
     struct statvfs s;
     ck_assert_int_eq(statvfs(in_folder("dev/shm"), &s), 0);
     const double left = (double)s.f_bavail * (double)s.f_frsize / (1 << 20);
     expect("memory.shm", left < 256 ? SS_SLOW : SS_FINE, "/dev/shm has {} MiB left");
     for (int i = 0; i < seen.count; i++)
-        if (!strcmp(seen.finding[i].check, "memory.shm")) /* others may write there meanwhile */
+        if (!strcmp(seen.finding[i].check, "memory.shm")) /* other processes use it too */
             ck_assert(seen.finding[i].value > left / 2 && seen.finding[i].value < 2 * left);
     ss_folder_remove(in_folder("dev/shm"));
     run_check(ss_doctor_memory, &cpu);
-    expect("memory.shm", SS_BROKEN, "not there");
+    expect("memory.shm", SS_BROKEN, "does not exist");
     is_golden("doctor/memory.golden");
 }
 END_TEST
@@ -507,11 +507,11 @@ START_TEST(limits_of_a_process)
     limit(RLIMIT_STACK, 3 << 18);
     run_check(ss_doctor_memory, &o);
     expect("memory.limits", SS_FINE, "limits: core files 0 MiB");
-    expect("memory.locked", SS_BROKEN, "limit of locked memory: 0.031 MiB; 64 MiB are wanted");
-    expect("memory.files", SS_SLOW, "limit of open files: 1023; 1024 are wanted");
+    expect("memory.locked", SS_BROKEN, "limit of locked memory: 0.031 MiB; at least 64 MiB needed");
+    expect("memory.files", SS_SLOW, "limit of open files: 1023; at least 1024 needed");
     expect("memory.processes", SS_SLOW,
-           "limit of processes and threads of this user: 1000; 1024 are wanted");
-    expect("memory.stack", SS_SLOW, "limit of stack: 0.75 MiB; 1 MiB are wanted");
+           "limit of processes and threads of this user: 1000; at least 1024 needed");
+    expect("memory.stack", SS_SLOW, "limit of stack: 0.75 MiB; at least 1 MiB needed");
     o.fabric = SS_FABRIC_INFINIBAND;
     run_check(ss_doctor_memory, &o);
     expect("memory.locked", SS_BROKEN, "limit of locked memory: ");
@@ -525,7 +525,7 @@ START_TEST(files_of_nccl)
     run_check(ss_doctor_variables, &cpu);
     expect("variables.file", SS_FINE, "/etc/nccl.conf: NCCL_NET=Socket NCCL_DEBUG=INFO");
     is_golden("doctor/files.golden");
-    /* A pipe that nobody writes to. */
+    /* A pipe without a writer. */
     char path[4096];
     snprintf(path, sizeof path, "%s/etc/nccl.conf", folder);
     ck_assert_int_eq(unlink(path), 0);
@@ -575,7 +575,7 @@ START_TEST(infiniband_adapters)
 {
     struct ss_doctor_options o = {.fabric = SS_FABRIC_INFINIBAND, .link_gbit = 200};
     run_check(ss_doctor_net, &o);
-    expect("net.infiniband", SS_BROKEN, "no adapter");
+    expect("net.infiniband", SS_BROKEN, "no InfiniBand adapter");
     put_port("mlx5_0", "1: DOWN\n", "InfiniBand\n", "10 Gb/sec (4X SDR)\n");
     run_check(ss_doctor_net, &o);
     expect("net.infiniband", SS_BROKEN, "is active");
@@ -607,7 +607,7 @@ START_TEST(slingshot_cards)
 {
     struct ss_doctor_options o = {.fabric = SS_FABRIC_SLINGSHOT};
     run_check(ss_doctor_net, &o);
-    expect("net.slingshot", SS_BROKEN, "no card");
+    expect("net.slingshot", SS_BROKEN, "no Slingshot card");
     put("/sys/class/cxi/cxi0/x", "");
     put("/sys/class/cxi/cxi1/x", "");
     put("/dev/cxi0", "");
@@ -624,19 +624,19 @@ END_TEST
 static const struct {
     int fabric;
     const char *net, *plugin; /* NCCL_NET, NCCL_NET_PLUGIN; NULL: not set */
-    int verdict;              /* -1: nothing is said of the plugin */
+    int verdict;              /* -1: no finding about the plugin */
     const char *text;
 } plugins[] = {
     {SS_FABRIC_UNKNOWN, NULL, NULL, -1, ""},
     {SS_FABRIC_UNKNOWN, "Socket", NULL, -1, ""},
     {SS_FABRIC_INFINIBAND, "ib", NULL, -1, ""},
     {SS_FABRIC_SLINGSHOT, NULL, NULL, SS_SLOW, "plugin libnccl-net.so is in no folder"},
-    {SS_FABRIC_SLINGSHOT, "Far", NULL, SS_BROKEN, ", and NCCL_NET=\"Far\" is no transport"},
+    {SS_FABRIC_SLINGSHOT, "Far", NULL, SS_BROKEN, ", and NCCL_NET=\"Far\" is not a transport"},
     {SS_FABRIC_UNKNOWN, "Far", NULL, SS_BROKEN, "libnccl-net.so is in no folder"},
     {SS_FABRIC_UNKNOWN, NULL, "none", -1, ""},
     {SS_FABRIC_UNKNOWN, "IB", "NONE", -1, ""},
-    {SS_FABRIC_SLINGSHOT, NULL, "none", SS_SLOW, "=none keeps NCCL from"},
-    {SS_FABRIC_UNKNOWN, "Far", "none", SS_BROKEN, "=none keeps NCCL from"},
+    {SS_FABRIC_SLINGSHOT, NULL, "none", SS_SLOW, "=none disables"},
+    {SS_FABRIC_UNKNOWN, "Far", "none", SS_BROKEN, "=none disables"},
     {SS_FABRIC_UNKNOWN, NULL, "odd", SS_SLOW, "plugin libnccl-net-odd.so is in no folder"},
     {SS_FABRIC_UNKNOWN, NULL, "libodd.so", SS_SLOW, "plugin libodd.so is in no folder"},
     {SS_FABRIC_UNKNOWN, NULL, "/nowhere/odd", SS_SLOW, "plugin /nowhere/odd is in no folder"},
@@ -665,7 +665,7 @@ START_TEST(libraries)
         expect("net.plugin", (enum ss_verdict)plugins[_i].verdict, plugins[_i].text);
     ck_assert_int_eq(seen.count, 1 + (plugins[_i].verdict >= 0) + 2 * slingshot +
                                      (o.fabric == SS_FABRIC_INFINIBAND));
-    /* Whether this machine has them is not known here. */
+    /* The machine that runs the test may or may not have these libraries. */
     for (int i = 0; i < seen.count; i++) {
         const struct ss_finding *f = &seen.finding[i];
         const int missing = strstr(f->text, "does not load: ") != NULL;
@@ -680,11 +680,11 @@ START_TEST(libraries)
 }
 END_TEST
 
-/* --- links, of a rank alone over memory that may be wrong */
+/* --- links of a single rank, over memory that can return wrong values */
 
 struct memory {
     char *bytes;
-    size_t wrong; /* a float of each sum; SIZE_MAX: none */
+    size_t wrong; /* index of the wrong float of each all-reduce; SIZE_MAX: none */
 };
 
 static enum ss_status put_memory(void *state, enum ss_links_memory which, const void *host,
@@ -747,7 +747,7 @@ static void probe_sums(const char *gpu, size_t wrong, double seconds)
     free(l.host);
 }
 
-/* Findings that say so, of that verdict. */
+/* Returns the number of findings of this verdict that contain `text`. */
 static int links_with_verdict(enum ss_verdict verdict, const char *text)
 {
     int n = 0;
@@ -762,26 +762,26 @@ static int links_with_verdict(enum ss_verdict verdict, const char *text)
 START_TEST(sums_of_links)
 {
     probe_sums(NULL, SIZE_MAX, 1);
-    ck_assert_int_eq(links_with_verdict(SS_FINE, "a sum of 64 KiB over 1 ranks (memory): "), 1);
+    ck_assert_int_eq(links_with_verdict(SS_FINE, "an all-reduce of 64 KiB over 1 ranks (memory): "), 1);
     ck_assert_int_eq(links_with_verdict(SS_BROKEN, ""), 0);
     ck_assert_int_eq(links_with_verdict(SS_SLOW, ""), 0);
 
-    /* Each sum of the sizes from 512 KiB on: one element of it. */
+    /* One wrong element in each all-reduce of 512 KiB or more. */
     probe_sums(NULL, 20000, 8);
-    ck_assert_int_eq(links_with_verdict(SS_FINE, "a sum of 64 KiB over 1 ranks (memory): "), 1);
-    ck_assert_int_eq(links_with_verdict(SS_BROKEN, " sums of 64 KiB "), 0);
+    ck_assert_int_eq(links_with_verdict(SS_FINE, "an all-reduce of 64 KiB over 1 ranks (memory): "), 1);
+    ck_assert_int_eq(links_with_verdict(SS_BROKEN, " all-reduces of 64 KiB "), 0);
     ck_assert_int_eq(links_with_verdict(SS_BROKEN,
-                                        " sums of 512 KiB over 1 ranks one or more came to "
-                                        "rank 0 on node1 with "),
+                                        " all-reduces of 512 KiB over 1 ranks, one or more gave "
+                                        "rank 0 on node1 "),
                      1);
     ck_assert_int_eq(links_with_verdict(SS_BROKEN, " wrong elements, the first 20000: "),
                      links_with_verdict(SS_BROKEN, ""));
     ck_assert_ptr_nonnull(strstr(seen_of_links.finding[1].advice, "NCCL_PROTO=^LL128"));
 
-    /* A GPU's links of one node should be NVLink: one rank uses nothing of it, which is too little. */
+    /* GPUs of one node should use NVLink; a single rank does not use it, so its rate is too low. */
     probe_sums("NVIDIA H100 80GB HBM3", SIZE_MAX, 1);
-    ck_assert_int_eq(links_with_verdict(SS_SLOW, "would be the links'"),
-                     links_with_verdict(SS_FINE, "left out") ? 0 : 1);
+    ck_assert_int_eq(links_with_verdict(SS_SLOW, "; expected "),
+                     links_with_verdict(SS_FINE, "skipped") ? 0 : 1);
 }
 END_TEST
 
@@ -836,7 +836,7 @@ int main(void)
     add(s, "many hosts", many_hosts_are_cut, 0, 0);
     add(s, "merging", equal_findings_are_one, 0, 0);
     add(s, "verdict", the_worst_is_told, 0, 0);
-    add(s, "room", too_many_findings, 0, 0);
+    add(s, "capacity", too_many_findings, 0, 0);
     add(s, "json", json_report, 0, 0);
     add(s, "cores", cores_and_quota, 0, 1);
     add(s, "speed", speed_of_cores, 0, 1);

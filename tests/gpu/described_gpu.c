@@ -1,4 +1,4 @@
-/* described_gpu.c: calls of cuDNN that name a handle, made for a described GPU. */
+/* described_gpu.c: redirects cuDNN calls that take a handle to a described GPU. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -15,7 +15,7 @@ struct described_plans described_plans;
 #if CUDNN_VERSION < 90800
 int describe_gpu(const char *key)
 {
-    printf("cuDNN before 9.8 needs a GPU to make plans, not only an %s described: skipped\n", key);
+    printf("cuDNN before 9.8 cannot make plans for a described GPU (%s): skipped\n", key);
     return 0;
 }
 #else
@@ -28,7 +28,8 @@ typedef cudnnStatus_t set_function(desc, cudnnBackendAttributeName_t, cudnnBacke
 typedef cudnnStatus_t get_function(desc, cudnnBackendAttributeName_t, cudnnBackendAttributeType_t,
                                    int64_t, int64_t *, void *);
 
-/* *function becomes the library's of this name: ISO C has no cast between the two. */
+/* Sets *function to the library's function of this name. Uses memcpy because ISO C has no cast from
+ * object pointers to function pointers. */
 static void find(const char *name, void *function)
 {
     void *const symbol = dlsym(RTLD_NEXT, name);
@@ -47,7 +48,7 @@ static cudnnStatus_t set_device(desc d, cudnnBackendAttributeName_t name)
     return library_set()(d, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &device);
 }
 
-/* A plan of this configuration is about to be finalized. */
+/* Counts a plan of this configuration, which is about to be finalized. */
 static cudnnStatus_t count_plan(const desc *config)
 {
     struct described_plans *const counted = &described_plans, before = *counted;
@@ -60,7 +61,7 @@ static cudnnStatus_t count_plan(const desc *config)
     if (status == CUDNN_STATUS_SUCCESS)
         status = ss_conv_engine_compiles(engine, &compiles);
     drop(&engine);
-    *counted = before; /* the code under test has not asked */
+    *counted = before; /* exclude the queries made here */
     counted->all++;
     counted->compiled += compiles;
     return status;
@@ -77,20 +78,20 @@ static void count_proposed(desc engine, int64_t count, const cudnnBackendBehavio
         }
 }
 
-/* Instead of the library's. */
+/* Overrides the library's function. */
 cudnnStatus_t cudnnBackendGetAttribute(desc d, cudnnBackendAttributeName_t name,
-                                       cudnnBackendAttributeType_t type, int64_t room,
+                                       cudnnBackendAttributeType_t type, int64_t capacity,
                                        int64_t *count, void *values)
 {
     get_function *library_get;
     find("cudnnBackendGetAttribute", &library_get);
-    TRY(library_get(d, name, type, room, count, values));
+    TRY(library_get(d, name, type, capacity, count, values));
     if (name == CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE)
-        count_proposed(d, *count < room ? *count : room, values);
+        count_proposed(d, *count < capacity ? *count : capacity, values);
     return CUDNN_STATUS_SUCCESS;
 }
 
-/* Instead of the library's. */
+/* Overrides the library's function. */
 cudnnStatus_t cudnnBackendSetAttribute(desc d, cudnnBackendAttributeName_t name,
                                        cudnnBackendAttributeType_t type, int64_t count,
                                        const void *values)
@@ -147,7 +148,7 @@ int describe_gpu(const char *key)
             if (make_device(described_gpus[i].json) == CUDNN_STATUS_SUCCESS)
                 return 1;
         }
-    printf("cuDNN %zu takes no description of an %s in this form: skipped\n", cudnnGetVersion(),
+    printf("cuDNN %zu does not accept the description of the GPU %s: skipped\n", cudnnGetVersion(),
            key);
     return 0;
 }

@@ -1,28 +1,29 @@
-/* For tests of the real cuDNN without a GPU: since 9.8 the library makes execution plans for a GPU
- * that it only gets described. So calls that name a handle are turned into calls that name the
- * description (described_gpu.c), between the code under test and the library; and nothing is
- * executed. */
+/* Tests of the real cuDNN without a GPU. Since 9.8 the library makes execution plans for a GPU
+ * given by a description. described_gpu.c interposes between the code under test and the library,
+ * and replaces the handle in calls by the description. Plans are not executed. */
 #ifndef SS_TESTS_DESCRIBED_GPU_H
 #define SS_TESTS_DESCRIBED_GPU_H
 
 #include "hostgpu/devices.h"
 #include "kernels/cuda/conv_graph.h"
 
-/* From now on plans are for this one of hostgpu/devices.h. 0: the library is older, or wants the
- * description in another form, which was said. */
+/* Makes all following plans for this GPU of hostgpu/devices.h. Returns 1, or 0 with a printed
+ * message if the library is older than 9.8 or does not accept the description. */
 int describe_gpu(const char *key);
 
-extern int described_executions; /* counted */
+extern int described_executions; /* number of calls of cudnnBackendExecute */
 
-/* Counted: plans that were about to be finalized, and those of them whose engine compiles its kernels then;
- * such engines that were asked for their notes, in all and (a bit each) which. */
+/* all: plans about to be finalized. compiled: those whose engine compiles its kernels at that
+ * point. proposed: queries of the behavior notes of such engines. engines: one bit per engine
+ * queried. */
 extern struct described_plans {
     int all, compiled, proposed;
     uint64_t engines;
 } described_plans;
 
-/* Loads NVRTC, and libcuda: a driver's, or else the toolkit's stub, none of whose functions work. cuDNN
- * proposes engines that compile kernels at run time only where it finds both. 0: they are not there. */
+/* Loads NVRTC and libcuda: the driver's, or else the toolkit's stub, whose functions all fail.
+ * cuDNN proposes engines that compile kernels at run time only if it finds both. Returns 0 if
+ * they are missing. */
 int describe_driver(void);
 
 #endif

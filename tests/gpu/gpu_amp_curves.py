@@ -1,24 +1,25 @@
 #!/usr/bin/env python3
-"""Training curves and loss scales of starstep on a GPU against PyTorch on the same GPU.
+"""Compares training curves and loss scales of starstep with PyTorch on the same GPU.
 
     tests/gpu/gpu_amp_curves.py [--starstep PROGRAM] [--precisions fp32,fp16,bf16]
 
 Both train from the same weights on the same samples in file order, without augmentation and
-dropout; PyTorch with autocast, and in fp16 with a GradScaler. TF32 is off. Checked:
+dropout. PyTorch uses autocast, and in fp16 a GradScaler. TF32 is disabled. Checks:
 
-fp32      20 losses agree to 1e-4, relative.
-fp16,bf16 smoothed losses of 160 steps differ by at most three times what PyTorch differs from
-          itself: the largest difference between any two of its runs in this precision whose initial
-          weights differ by one rounding, and its fp32 run. That spread must itself be small against
-          the progress that training makes, or the comparison would mean nothing.
-fp16      an initial scale that overflows for sure: the scales are GradScaler's, and skipped steps
-          leave the weights as they were; growth: GradScaler's too; from a scale that is merely too
-          large, GradScaler's rules step by step, down to a scale like PyTorch's. (Not the very
-          same: which intermediate results are stored in fp16, and so overflow, is not the same.)
-each      both --gpu-mode give the same losses to the last bit.
+fp32      The relative difference of 20 losses is at most 1e-4.
+fp16,bf16 The smoothed losses of 160 steps differ by at most three times PyTorch's own spread: the
+          largest difference between any two of its runs in this precision whose initial weights
+          differ by one rounding, and its fp32 run. The spread must be small compared with the
+          progress of training, or the comparison would be meaningless.
+fp16      Initial scale so large that every step overflows: the scales equal GradScaler's, and
+          skipped steps do not change the weights. Growth: the scales equal GradScaler's. Initial
+          scale that is only too large: the scales follow GradScaler's rules in each step, down to a
+          scale close to PyTorch's. (Not equal, because the two store different intermediate results
+          in fp16, which may overflow.)
+each      The losses of both --gpu-mode values are bit-identical.
 
-Environment: STARSTEP (default ./starstep). Exit code 77: no PyTorch that sees a GPU, or no starstep
-with CUDA.
+Environment: STARSTEP (default ./starstep). Exit code 77: no PyTorch with a GPU, or no starstep with
+CUDA.
 """
 
 import argparse
@@ -45,7 +46,7 @@ import safetensors_io  # noqa: E402
 from wideresnet import WideResNet  # noqa: E402
 
 WIDTHS = (16, 32, 48, 64)
-BATCH, BATCHES = 64, 8  # of the training set, which is read again and again
+BATCH, BATCHES = 64, 8  # of the training set, which is read repeatedly
 EXACT_STEPS, EXACT_BOUND = 20, 1e-4
 CURVE_STEPS, SMOOTHED = 160, 16
 CURVE_SGD = {**record.SGD, "lr": 0.02, "weight_decay": 5e-4}
@@ -59,11 +60,11 @@ DEADLINE = 600  # seconds for one run
 
 
 def pick_device(name):
-    """The only place that knows which device PyTorch uses; cpu is there to try this script."""
+    """Return and configure PyTorch's device. cpu is for trying this script."""
     device = torch.device(name)
     if device.type == "cuda":
         if not torch.cuda.is_available():
-            print("skipped: this PyTorch sees no GPU")
+            print("skipped: no GPU is visible to PyTorch")
             sys.exit(77)
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.backends.cudnn.allow_tf32 = False
@@ -87,7 +88,7 @@ class Case:
         self.runs = 0
 
     def warm_state(self):
-        """Weights some way into a training on other samples; record.py says why not fresh ones."""
+        """Return weights after some steps of training on other samples (see record.py)."""
         path = os.path.join(self.directory, "warm-up.bin")
         cifar100.write_synthetic(path, record.WARM_UP_SAMPLES, seed=11)
         images, labels = (t.to(self.device)
@@ -105,7 +106,7 @@ class Case:
         return {name: tensor.cpu().numpy() for name, tensor in model.state_dict().items()}
 
     def perturbed(self, precision, seed):
-        """The initial weights, each moved by up to half of the format's spacing."""
+        """Return the initial weights with random changes of up to half of the format's spacing."""
         rng = np.random.RandomState(seed)
         state = dict(self.state)
         for name, array in state.items():
@@ -115,7 +116,7 @@ class Case:
         return state
 
     def pytorch(self, precision, steps, sgd, state=None, **scaling):
-        """Losses, and the loss scale that each step used."""
+        """Return the losses and loss scales of all steps."""
         model = WideResNet(widths=WIDTHS, dropout=0.0)
         model.load_state_dict({name: torch.from_numpy(array)
                                for name, array in (state or self.state).items()}, strict=True)
@@ -143,7 +144,7 @@ class Case:
         return losses, scales
 
     def starstep(self, precision, steps, sgd, mode="ordered", options=()):
-        """Losses, and the loss scale that each step used."""
+        """Return the losses and loss scales of all steps."""
         self.runs += 1
         out = os.path.join(self.directory, f"run{self.runs}")
         log = out + ".json"
@@ -161,7 +162,7 @@ class Case:
         try:
             run = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE)
         except subprocess.TimeoutExpired as error:
-            raise RuntimeError(f"ran past {DEADLINE} s: {' '.join(command)}") from error
+            raise RuntimeError(f"timeout after {DEADLINE} s: {' '.join(command)}") from error
         if run.returncode != 0:
             raise RuntimeError(f"exit code {run.returncode} of: {' '.join(command)}\n"
                                + run.stderr[-2000:])
@@ -191,7 +192,7 @@ def smooth(losses):
 
 
 def distance(a, b):
-    """Largest difference of smoothed curves; infinite where a loss is not finite."""
+    """Return the largest difference of the smoothed curves, or infinity if a loss is not finite."""
     difference = np.abs(smooth(a) - smooth(b))
     return float(difference.max()) if np.isfinite(difference).all() else float("inf")
 
@@ -229,7 +230,7 @@ def check_modes(case, results, precision):
 
 
 def check_overflow(case, results):
-    """So large that no gradient can be finite: every step is skipped, every scale halved."""
+    """With a scale too large for finite gradients, every step is skipped and halves the scale."""
     steps, scale = 2 * BATCHES, 2.0**100
     reference, scales = case.pytorch("fp16", steps, record.SGD, init_scale=scale)
     losses, ours = case.starstep("fp16", steps, record.SGD,
@@ -237,13 +238,13 @@ def check_overflow(case, results):
     results.check(ours == scales, f"fp16: overflow from 2^100: scales {ours[0]:.3g}, {ours[1]:.3g} "
                   f".. {ours[-1]:.3g} are GradScaler's, down to {scales[-1]:.3g}")
     results.check(losses[:BATCHES] == losses[BATCHES:],
-                  "fp16: skipped steps leave the weights as they were: a second pass has the same "
+                  "fp16: skipped steps do not change the weights: a second pass has the same "
                   "losses")
     exact, _ = case.pytorch("fp32", steps, {**record.SGD, "lr": 0.0})
     bound = 3 * relative_error(reference, exact) + 1e-3
     error = relative_error(losses, reference)
     results.check(error <= bound, f"fp16: losses of skipped steps differ by {error:.1e} (bound "
-                  f"{bound:.1e}: PyTorch's fp16 from its fp32)")
+                  f"{bound:.1e}: difference of PyTorch's fp16 and fp32)")
 
 
 def check_growth(case, results):
@@ -256,8 +257,8 @@ def check_growth(case, results):
 
 
 def first_broken_rule(scales, interval):
-    """The first step after which the scale is neither halved nor what GradScaler's growth says;
-    None if all is well."""
+    """Return the first step after which the scale is neither halved nor follows GradScaler's growth
+    rule, or None."""
     good = 0
     for step, (now, after) in enumerate(zip(scales, scales[1:]), 1):
         if after == now / 2:
@@ -280,7 +281,7 @@ def check_backoff(case, results):
                   + (f", but not after step {broken}" if broken else ""))
     mine, theirs = max(ours[-2 * interval:]), max(scales[-2 * interval:])
     results.check(theirs / 4 <= mine <= theirs * 64 and np.isfinite(losses).all(),
-                  f"fp16: they settle at up to {mine:g}, PyTorch's at up to {theirs:g} (bounds 1/4 "
+                  f"fp16: scales settle at up to {mine:g}, PyTorch's up to {theirs:g} (bounds 1/4 "
                   "and 64 times that), losses stay finite")
 
 
@@ -300,10 +301,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--starstep", default=os.environ.get("STARSTEP", "./starstep"))
     parser.add_argument("--precisions", default="fp32,fp16,bf16", help="(%(default)s)")
-    parser.add_argument("--device", default="cuda", help="PyTorch's; cpu to try this script")
+    parser.add_argument("--device", default="cuda", help="PyTorch's device; cpu to try this script")
     parser.add_argument("--starstep-device", default="cuda", choices=["cuda", "cpu"])
     parser.add_argument("--warm-up-steps", type=int, default=record.WARM_UP_STEPS,
-                        help="of the initial weights (%(default)s)")
+                        help="training steps of the initial weights (%(default)s)")
     args = parser.parse_args()
     check_starstep(args)
     results = Results()

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# gpu_ranks.sh: what the tests of ranks with GPUs share. Source it with uses_gpu=1; it sources common.sh.
+# gpu_ranks.sh: shared helpers of the tests of ranks with GPUs. Source it with uses_gpu=1; it sources common.sh.
 #
 # Environment: as common.sh; PARITY_COMPARE (default tests/parity/parity_compare).
 # shellcheck source=tests/common.sh
@@ -11,7 +11,7 @@ DEADLINE=600 # an emulated GPU is slow
 export XDG_CACHE_HOME=$work/cache
 export STARSTEP_SECRET='the secret of a test'
 
-# need GPUS: skip where there are fewer, or no NCCL. Sets emulated: not empty with the emulated GPU.
+# need GPUS: skip the test if there are fewer GPUs, or no NCCL. Sets emulated: not empty with the emulated GPU.
 need() {
     local gpus info
     info=$("$STARSTEP" info 2>/dev/null)
@@ -24,19 +24,19 @@ need() {
         echo "skipped: no NCCL"
         exit 77
     fi
-    # shellcheck disable=SC2034 # for those who source this
+    # shellcheck disable=SC2034 # for sourcing scripts
     emulated=$(grep 'host emulation' <<<"$info")
 }
 
-# The ways to start two ranks: `srun` with all GPUs for each task, `srun-own` with one for each.
+# The launch methods for two ranks: `srun` makes all GPUs visible to each task, `srun-own` one GPU.
 ways=(torchrun srun srun-own launch)
 if have_ranks; then ways=(mpi "${ways[@]}"); fi
-way=${ways[0]} # of those that follow
+way=${ways[0]} # used by ranks
 
-# rank_environment WAY RANK: the variables that this way gives to one of two ranks. Rank 0 takes the
-# first free one of several ports, here as with torchrun and Slurm.
+# rank_environment WAY RANK: print the variables that this launch method sets for one of two ranks. Rank 0 listens on
+# the first free one of several ports, as with torchrun and Slurm.
 starts=0
-variables_of=() # a rank's own variables besides
+variables_of=() # extra variables per rank
 rank_environment() {
     local visible=${CUDA_VISIBLE_DEVICES:-0,1}
     echo "${variables_of[$2]:-}"
@@ -53,8 +53,8 @@ rank_environment() {
     esac
 }
 
-# ranks ARGUMENT...: starstep as two ranks. $code: 0 if both end well; $least: 0 if one does. With mpi
-# and launch only the launcher's code is known.
+# ranks ARGUMENT...: run starstep as two ranks. $code: 0 if both succeed; $least: 0 if at least one does. With mpi and
+# launch both are the launcher's exit code.
 ranks() {
     local r pid=() own
     starts=$((starts + 1))
@@ -87,18 +87,18 @@ same_bits() {
     [ $code -eq 0 ]
 }
 
-# some_left_out NAME: loss scaling left steps of the run out, and not all
+# some_left_out NAME: loss scaling skipped some steps of the run, but not all
 some_left_out() {
     sed -n '/"event":"step"/s/.*"scale":\([^,}]*\).*/\1/p' "$work/$1/log.json" |
         awk 'NR > 1 && $1 < last { out++ } NR > 1 && $1 == last { made++ } { last = $1 } END { exit !out || !made }'
 }
 
-# A run of a few tiny steps with several buckets, on the data of the reference.
+# A run of a few tiny steps with several buckets, on the reference data.
 # shellcheck disable=SC2054 # options with commas
 tiny=(--device cuda --no-autotune --model wideresnet --width 4,4,4,4 --data-dir "$REFERENCE/data" --batch-size 4
     --epochs 1 --max-steps 4 --seed 1 --workers 1 --bucket-mb 0.002 --first-bucket-mb 0.001)
 
-# tiny_ranks NAME [OPTION...], tiny_alone NAME [OPTION...]: it, on two ranks, or on one
+# tiny_ranks NAME [OPTION...], tiny_alone NAME [OPTION...]: run this on two ranks, or on one
 tiny_ranks() {
     rm -rf "${work:?}/$1"
     mkdir "$work/$1"
@@ -114,8 +114,8 @@ tiny_alone() {
     [ $code -eq 0 ]
 }
 
-# ends WHAT PATTERN COMMAND...: all ranks end by themselves and in time, none of them well, and a line
-# of theirs says why
+# ends WHAT PATTERN COMMAND...: all ranks exit within the time limit, all with an error, and one error message matches
+# PATTERN
 ends() {
     local what=$1 pattern=$2 begin=$SECONDS
     shift 2
@@ -125,6 +125,6 @@ ends() {
         ok "$what: $(grep -m 1 "^starstep: error: .*$pattern" "$work/err" |
             sed 's/^starstep: error: //' | cut -c 1-150)"
     else
-        fail "$what: exit codes $least and $code after $((SECONDS - begin)) s, not with $pattern"
+        fail "$what: exit codes $least and $code after $((SECONDS - begin)) s, no error message with $pattern"
     fi
 }

@@ -1,5 +1,4 @@
-# Tests that need a GPU; they skip where there is none. `make check-gpu` runs these alone. The longest
-# come first.
+# Tests that need a GPU; they are skipped without one. `make check-gpu` runs only these. The longest come first.
 GPU_TESTS = tests/gpu/test_gpu_train.sh
 if HOSTGPU
 if HAVE_NCCL
@@ -13,7 +12,7 @@ GPU_TESTS += tests/gpu/test_gpu_ranks.sh tests/gpu/test_gpu_graphs.sh tests/gpu/
 	tests/gpu/test_gpu_shard.sh tests/gpu/test_gpu_one_rank.sh tests/gpu/test_gpu_shared.sh tests/gpu/test_gpu_monitor.sh \
 	tests/gpu/test_gpu_frozen.sh tests/gpu/test_gpu_calibrate.sh tests/gpu/test_gpu_update_workers.sh
 
-# Of the CUDA kernels; test_cudnn_*: the real cuDNN, without a GPU
+# CUDA kernels; test_cudnn_* use the real cuDNN without a GPU
 check_PROGRAMS += $(CUDA_TESTS)
 GPU_TESTS += $(CUDA_TESTS)
 tests_gpu_test_gpu_kernels_SOURCES = \
@@ -32,7 +31,7 @@ tests_gpu_test_cudnn_plans_LDADD = $(TEST_LIBS)
 tests_gpu_test_cudnn_matrix_SOURCES = tests/gpu/test_cudnn_matrix.c tests/gpu/described_gpu.c tests/gpu/described_gpu.h
 tests_gpu_test_cudnn_matrix_LDADD = $(TEST_LIBS)
 
-# Compares with the CPU
+# Comparison with the CPU
 check_PROGRAMS += tests/gpu/test_gpu_exec
 tests_gpu_test_gpu_exec_SOURCES = tests/gpu/test_gpu_exec.c tests/runtime/exec_common.h tests/leaks.h tests/graph/freeze.h tests/graph/test_graphs.h
 tests_gpu_test_gpu_exec_LDADD = $(TEST_LIBS) -lm
@@ -49,7 +48,7 @@ tests_hostgpu_test_hostgpu_graphs_LDADD = libinside.la -lstdc++
 check_PROGRAMS += tests/hostgpu/test_hostgpu_timed
 tests_hostgpu_test_hostgpu_timed_SOURCES = tests/hostgpu/check.h tests/hostgpu/test_hostgpu_timed.cpp
 tests_hostgpu_test_hostgpu_timed_LDADD = libinside.la -lstdc++
-# Launches are counted there
+# Counts kernel launches, which only the emulated GPU supports
 check_PROGRAMS += tests/gpu/test_gpu_roofline
 tests_gpu_test_gpu_roofline_SOURCES = tests/gpu/test_gpu_roofline.c tests/runtime/exec_common.h tests/leaks.h tests/graph/freeze.h tests/graph/test_graphs.h
 tests_gpu_test_gpu_roofline_LDADD = $(TEST_LIBS) -lm

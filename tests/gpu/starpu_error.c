@@ -1,5 +1,6 @@
-/* starpu_error.c: reports a CUDA error as StarPU's driver does. With a StarPU that supports a handler, starstep's message
- * must come, and exit code 1, not StarPU's abort. Exit code 77: this StarPU has no handler. */
+/* starpu_error.c: reports a CUDA error as StarPU's driver does. If StarPU supports an error
+ * handler, starstep must print its message and exit with code 1; StarPU must not abort. Exit code
+ * 77: this StarPU has no handler. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif

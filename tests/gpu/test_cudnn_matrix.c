@@ -1,14 +1,16 @@
-/* test_cudnn_matrix.c: what the real cuDNN has for every convolution of every model, in all
- * precisions and at usual batch sizes, and for convolutions in groups and dilated ones of other
- * networks: each pass is accepted, with at least three acceptable plans (two
- * of those others), not all of them engine 0's (which computes anything, many times slower), within the workspace that
- * we give. Where ss_gpu_conv_sums says that a convolution leaves BatchNorm's sums, there is a plan
- * for that. An engine with knobs has a plan for each setting that the heuristics propose. Where NVRTC is
- * there, engines that compile their kernels at run time are among those proposed, and no plan of them
- * is made unless that is allowed. No GPU is needed (described_gpu.h). Prints a table, with the
- * processor's seconds that the plans of all shapes took.
+/* test_cudnn_matrix.c: checks the plans of the real cuDNN for every convolution of every model,
+ * in all precisions and at common batch sizes, and for grouped and dilated convolutions of other
+ * networks. No GPU is needed (described_gpu.h).
  *
- * Two batch sizes of an H200 only; STARSTEP_TEST_LONG=1: all, and of an A100. */
+ * Each pass must be accepted and have at least three plans within the workspace limit (two for
+ * grouped and dilated convolutions), not all of engine 0, which computes any shape but is many
+ * times slower. An engine with knobs has one plan per setting that the heuristics propose. If
+ * ss_gpu_conv_sums returns 1, the convolution must have a plan that computes BatchNorm's sums. If
+ * NVRTC is available, cuDNN must propose engines that compile their kernels at run time, and no
+ * plan of them is made unless runtime compilation is allowed.
+ *
+ * Prints a table, with the CPU seconds for the plans of all shapes. Tests two batch sizes on an
+ * H200; STARSTEP_TEST_LONG=1 tests all batch sizes on an H200 and an A100. */
 #include "codelets/op.h"
 #include "graphs/models.h"
 #include "tests/gpu/described_gpu.h"
@@ -31,8 +33,9 @@ static const struct model {
               {"in groups", 0, 224}};
 enum { MODELS = sizeof models / sizeof models[0], MOST_SHAPES = 64 };
 
-/* "in groups": of ResNeXt, RegNet X and Y; depthwise ones of MobileNet, EfficientNet, ShuffleNet and
- * ConvNeXt; dilated ones; of images. As many channels out as in, padding that keeps the size at stride 1. */
+/* "in groups": grouped convolutions of ResNeXt, RegNet X and Y; depthwise ones of MobileNet,
+ * EfficientNet, ShuffleNet and ConvNeXt; dilated ones; grouped ones with 3, 4 and 6 channels. The
+ * numbers of input and output channels are equal, and padding preserves the size at stride 1. */
 static const struct window {
     int channels, groups, size, kernel, stride, dilation;
 } windows[] = {
@@ -62,11 +65,11 @@ enum { BATCHES = sizeof batches / sizeof batches[0], SPREAD = 2 };
 static const char *const gpus[] = {"h200", "a100"};
 enum { GPUS = sizeof gpus / sizeof gpus[0] };
 
-/* The fewest plans, the largest workspace of all shapes; what was wrong. */
+/* Minimum number of plans and maximum workspace over all shapes, and the number of failures. */
 struct row {
     int shapes, sums, plans[SS_CONV_PASSES], faults;
-    int compiled[SS_CONV_ALL_PASSES]; /* proposed configurations whose engines compile */
-    uint64_t engines;                 /* these, a bit each */
+    int compiled[SS_CONV_ALL_PASSES]; /* proposed configurations with runtime compilation */
+    uint64_t engines;                 /* their engines, one bit each */
     size_t workspace[SS_CONV_PASSES];
     double seconds;
 };
@@ -85,7 +88,7 @@ static struct ss_conv_shape shape_of(const struct ss_plan *plan, int block)
 {
     const struct ss_layer *l = ss_block_layer(plan, block, SS_PLACE_HEAD);
     struct ss_conv_shape s;
-    memset(&s, 0, sizeof s); /* the padding, too: they are compared as bytes */
+    memset(&s, 0, sizeof s); /* including padding: shapes are compared with memcmp */
     s.x = ss_block_input(plan, block);
     for (int i = 0; i < 2; i++) {
         s.kernel[i] = l->kernel[i];
@@ -113,7 +116,8 @@ static struct ss_conv_shape shape_of_window(const struct window *w, int batch)
                                   .groups = w->groups};
 }
 
-/* The distinct ones; 0: the model cannot be built, which was reported. */
+/* Stores the distinct convolution shapes of a model. Returns their number, or 0 with a logged error
+ * if the model cannot be built. */
 static int find_shapes(const struct model *m, enum ss_dtype dtype, int batch,
                        struct ss_conv_shape out[MOST_SHAPES])
 {
@@ -149,7 +153,7 @@ static int find_shapes(const struct model *m, enum ss_dtype dtype, int batch,
     return count;
 }
 
-/* ---- what the library has for them ---------------------------------------------------------- */
+/* ---- the library's plans -------------------------------------------------------------------- */
 
 static int only_engine_0(const struct ss_conv_list *list)
 {
@@ -159,7 +163,8 @@ static int only_engine_0(const struct ss_conv_list *list)
     return 1;
 }
 
-/* The list begins with the candidates whose plans were made, as many as are tried when a GPU autotunes. */
+/* Makes up to as many plans as autotuning tries, and moves their candidates to the front of the
+ * list. */
 static void make_plans(struct ss_conv_problem *p, enum ss_conv_pass pass, struct ss_conv_list *list,
                        struct row *row)
 {
@@ -212,7 +217,7 @@ static void check_pass(struct ss_conv_problem *p, enum ss_conv_pass pass, struct
     drop_plans(&list);
 }
 
-/* Of a layer without bias and with BatchNorm behind it. */
+/* Checks the forward pass with BatchNorm's sums, for a layer without bias. */
 static void check_sums(struct ss_conv_problem *p, struct row *row)
 {
     static struct ss_conv_list list;
@@ -247,14 +252,14 @@ static void fill_row(const struct model *m, const struct precision *precision, i
     }
 }
 
-/* ---- all of them ---------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------ */
 
 struct table {
     int driver;
     struct row row[GPUS][MODELS][PRECISIONS][BATCHES];
 };
 
-/* Rows `first`, first + step, ...: one process's part. */
+/* Fills the rows first, first + step, ...: the share of one process. */
 static void fill_rows(struct table *t, int ngpus, int nbatches, int first, int step)
 {
     int at = 0;
@@ -272,7 +277,7 @@ static void fill_rows(struct table *t, int ngpus, int nbatches, int first, int s
     }
 }
 
-/* "3, 12" */
+/* Prints a list as "3, 12". */
 static void print_engines(uint64_t engines)
 {
     const char *comma = "  engines ";
@@ -314,20 +319,22 @@ static int print_rows(const struct table *t, int ngpus, int nbatches)
     return wrong;
 }
 
-/* WideResNet's sums in fp16 propose such engines. Returns what was wrong. */
+/* Checks that engines with runtime compilation were proposed for the sums of WideResNet in fp16.
+ * Returns the number of failures. */
 static int check_compiled(const struct table *t, int driver)
 {
     int proposed = 0;
     for (int b = 0; b < SPREAD; b++)
         proposed += t->row[0][0][PRECISIONS - 1][b].compiled[SS_CONV_FORWARD_SUMS];
     if (!driver)
-        printf("no NVRTC, or no libcuda: engines that compile at run time were not proposed\n");
+        printf("NVRTC or libcuda not found: engines with runtime compilation were not proposed\n");
     else if (proposed == 0)
-        printf("FAIL: no engine that compiles at run time was proposed for WideResNet in fp16\n");
+        printf("FAIL: no engine with runtime compilation was proposed for WideResNet in fp16\n");
     return driver && proposed == 0;
 }
 
-/* Where that is allowed, plans of these engines are made. Returns what was wrong. */
+/* Checks that plans of these engines are made if runtime compilation is allowed. Returns the number
+ * of failures. */
 static int check_allowed(void)
 {
     static struct ss_conv_list list;

@@ -1,5 +1,5 @@
-/* test_cudnn_plans.c: the real cuDNN accepts what convolutions on a GPU ask of its graph API. No GPU
- * is needed (described_gpu.h). */
+/* test_cudnn_plans.c: checks that the real cuDNN accepts the graphs, plans and variant packs of
+ * convolutions. No GPU is needed (described_gpu.h). */
 #include "tests/gpu/described_gpu.h"
 
 #include "tests/run_suite.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Layers of WideResNet-28-10 and ResNet-50, and shapes that no kernel likes. */
+/* Layers of WideResNet-28-10 and ResNet-50, and shapes with odd sizes. */
 static const struct layer {
     int n, ci, padded, co, size, kernel, stride, pad;
 } layers[] = {
@@ -32,8 +32,8 @@ static struct ss_conv_shape shape_of(const struct layer *l, enum ss_dtype dtype)
                                   .groups = 1};
 }
 
-/* The plan of a text is the plan that had it; its variant pack is accepted, again with other
- * arrays. */
+/* Checks that a plan can be made again from its text and has the same workspace, and that its
+ * variant pack is accepted, also with other arrays. */
 static void check_candidate(struct ss_conv_problem *p, enum ss_conv_pass pass,
                             struct ss_conv_list *list, const struct ss_conv_candidate *c)
 {
@@ -43,7 +43,7 @@ static void check_candidate(struct ss_conv_problem *p, enum ss_conv_pass pass,
                   c->choice);
     ck_assert_uint_eq(again.workspace, c->workspace);
     ck_assert_uint_le(c->workspace, ss_conv_workspace_most(&p->shape, p->gpu->options.dtype));
-    /* Addresses that nobody looks at. */
+    /* Addresses that are never dereferenced. */
     static _Alignas(256) char memory[5 * 256];
     struct ss_conv_arrays arrays = {memory, memory + 256, memory + 512, NULL};
     described_executions = 0;
@@ -71,7 +71,7 @@ static void check_pass(struct ss_conv_problem *p, enum ss_conv_pass pass)
         }
     ck_assert_msg(list->refused == 0, "pass %d: %d refused, the last: %s", pass, list->refused,
                   list->message);
-    /* Acceptable ones are there; for fp32 and 2-byte formats alike. */
+    /* At least two acceptable plans exist in every format. */
     ck_assert_int_ge(list->made, 2);
     free(list);
 }
@@ -90,7 +90,7 @@ START_TEST(plans)
 }
 END_TEST
 
-/* Plans of a weight's gradient that can be made. */
+/* Returns the number of plans that can be made for the weight gradient. */
 static int count_plans(int nondeterministic)
 {
     struct ss_device gpu = {
@@ -109,14 +109,14 @@ static int count_plans(int nondeterministic)
     return made;
 }
 
-/* In fp32 there are engines that add in another order each time, only by request. */
+/* fp32 has engines whose order of summation varies; they are used only on request. */
 START_TEST(nondeterministic)
 {
     ck_assert_int_gt(count_plans(1), count_plans(0));
 }
 END_TEST
 
-/* What is not a choice, or not one of this problem, is refused and not fatal. */
+/* A text that is malformed or does not match the problem is refused without a fatal error. */
 START_TEST(refusals)
 {
     struct ss_device gpu = {.options = {.dtype = SS_DTYPE_F16}};

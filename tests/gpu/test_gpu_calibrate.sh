@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Performance models of tasks on a GPU: in stream order events time them, else StarPU does; a step's times come from
-# there; no bus is measured unless somebody reads the figures; results are the same bits.
+# Performance models of tasks on a GPU: tasks are timed by events in ordered mode, otherwise by StarPU; the predicted
+# times of a step are read from the models; buses are measured only if the figures are used; results are bit-identical.
 # shellcheck disable=SC2034 # for common.sh
 uses_gpu=1
 # shellcheck source=tests/common.sh
@@ -14,7 +14,7 @@ if [ "${gpus:-0}" -lt 1 ]; then
     exit 77
 fi
 
-# On a busy machine times of microseconds differ by more than StarPU takes, which then throws a model's entry away.
+# On a busy machine times of microseconds vary by more than StarPU accepts; it would then discard a model's entry.
 export STARPU_HISTORY_MAX_ERROR=1000000
 make_data 48 8
 step=(--model wideresnet --width "4,4,8,8" --device cuda --precision fp16 --no-autotune --batch-size 4 --bucket-mb 0.01)
@@ -28,17 +28,17 @@ want=$(hash_of)
 if "$STARSTEP" info | grep -q '^runtime: .*unpatched'; then
     check "this StarPU measures buses at each first start" test -n "$(ls -A "$work/models/bus")"
 else
-    check "nothing is written" test ! -e "$work/models"
+    check "no performance model is written" test ! -e "$work/models"
 fi
 check "no task is timed" test -z "$(find "$work/models/codelets" -name 'starstep_*' 2>/dev/null)"
 
 for mode in ordered async; do
     plan=("$STARSTEP" plan "${step[@]}" --gpu-mode "$mode" --classes 100 --roofline measured)
-    refused "$mode: nothing is measured" 'no task of this step has been measured' "${plan[@]}"
+    refused "$mode: no measurements yet" 'no task of this step has been measured' "${plan[@]}"
     starts "$mode: calibrated" env STARPU_CALIBRATE=1 "${train[@]}" --gpu-mode $mode
-    check "$mode: the same bits" test "$(hash_of)" = "$want"
-    starts "$mode: a step's times" "${plan[@]}"
-    check "$mode: of all tasks" eval '! grep -q "have not been measured" "$work/out"'
+    check "$mode: bit-identical" test "$(hash_of)" = "$want"
+    starts "$mode: predicted times of a step" "${plan[@]}"
+    check "$mode: all tasks have measurements" eval '! grep -q "have not been measured" "$work/out"'
     for kind in load upload convert forward backward update scale fetch report; do
         check "$mode: $kind" grep -q "^$kind  *[0-9]* " "$work/out"
     done
@@ -46,8 +46,8 @@ done
 
 refused "a CPU's figures for a GPU" 'leave out --device cuda' "${train[@]}" --trace "$work/none" --roofline host
 
-# Beside a run's own, which a busy machine only makes longer.
+# Earlier measurements are shown next to those of the run; on a busy machine the latter are only longer.
 starts "a traced run" "${train[@]}" --trace "$work/trace" --roofline measured
 starts "its report" "$STARSTEP" trace report "$work/trace"
-check "measured now and before" eval 'grep -A 4 "what StarPU had measured before" "$work/out" | grep -q "^forward  *all"'
+check "report shows current and earlier measurements" eval 'grep -A 4 "StarPU.s earlier measurements" "$work/out" | grep -q "^forward  *all"'
 finish

@@ -1,7 +1,7 @@
-/* test_gpu_conv.c: convolutions on a GPU against double precision. */
+/* test_gpu_conv.c: compares convolutions on a GPU with double precision. */
 #include "tests/gpu/test_gpu_conv.h"
 
-/* Calls visit(r, x, w, y) with the indices of each product of the convolution. */
+/* Calls visit(c, x, w, y) with the indices of each product of the convolution. */
 static void each_product(const struct ss_conv_shape *s, struct conv_case *c,
                          void (*visit)(struct conv_case *c, size_t x, size_t w, size_t y))
 {
@@ -33,7 +33,7 @@ static void visit_all(struct conv_case *c, size_t x, size_t w, size_t y)
     c->dw[w] += (double)c->x[x] * (double)c->dy[y];
 }
 
-/* Rows of `block` numbers, of which the first `channels` are random. */
+/* Returns rows of `block` numbers: the first `channels` of each are random, the others zero. */
 static float *padded_random(size_t rows, int channels, int block, uint32_t stream,
                             enum ss_dtype dtype)
 {
@@ -120,13 +120,13 @@ void conv_run_again(struct conv_run *r)
     OK(ss_cuda_conv_backward_weights(r->conv, r->x, r->dy, r->dw, r->dbias));
 }
 
-/* Of rows of `width` numbers, of which the first `channels` are. */
+/* Fails unless all numbers after the first `channels` of each row of `width` are zero. */
 static void check_padding(const char *what, const float *x, size_t count, int width, int channels)
 {
     size_t bad = 0;
     for (size_t i = 0; i < count; i++)
         bad += i % (size_t)width >= (size_t)channels && x[i] != 0;
-    ck_assert_msg(bad == 0, "%s: %zu values in channels of padding are not zero", what, bad);
+    ck_assert_msg(bad == 0, "%s: %zu values in padding channels are not zero", what, bad);
 }
 
 void conv_run_compare(const struct conv_run *r, const struct conv_case *c, double bound)
@@ -163,14 +163,14 @@ int conv_emulated(struct ss_device *gpu)
     return strncmp(ss_cuda_info(gpu), "host emulation", strlen("host emulation")) == 0;
 }
 
-/* PADDED: as the network's input, to 8 channels or 4. */
+/* PADDED: to 8 channels (2-byte formats) or 4 (fp32), as the network's input. */
 enum { PADDED = -1 };
 static const struct {
     int n, ci, block, co, h, w, kernel, stride, pad, bias;
 } cases[] = {
     {2, 8, 0, 16, 7, 9, 3, 1, 1, 0},      {2, 16, 0, 8, 8, 6, 3, 2, 1, 0},
     {3, 16, 0, 24, 6, 6, 1, 1, 0, 1},     {2, 24, 0, 16, 7, 7, 1, 2, 0, 0},
-    {2, 24, 0, 16, 8, 8, 1, 2, 0, 0}, /* the last row and column meet no output */
+    {2, 24, 0, 16, 8, 8, 1, 2, 0, 0}, /* no output reads the last row and column */
     {2, 3, PADDED, 16, 8, 8, 3, 1, 1, 0}, {1, 3, PADDED, 20, 21, 17, 7, 2, 3, 1},
     {2, 5, 0, 7, 9, 5, 3, 1, 0, 1},       {1, 1, 0, 1, 1, 1, 1, 1, 0, 1},
     {2, 1, PADDED, 9, 6, 6, 5, 1, 2, 0},  {1, 64, 0, 40, 8, 8, 3, 1, 1, 0},
@@ -199,7 +199,7 @@ START_TEST(passes)
 }
 END_TEST
 
-/* Groups, dilation, sizes that differ between rows and columns. */
+/* Groups, dilation, different sizes for rows and columns. */
 static const struct {
     int n, ci, co, groups, h, w, kernel[2], stride[2], padding[2], dilation[2], bias;
 } grouped[] = {
@@ -214,7 +214,7 @@ static const struct {
     {2, 16, 16, 1, 9, 9, {3, 3}, {1, 1}, {2, 2}, {2, 2}, 0},
     {1, 24, 24, 24, 9, 9, {3, 3}, {1, 1}, {2, 2}, {2, 2}, 0},
     {2, 16, 24, 1, 9, 12, {2, 5}, {2, 1}, {1, 0}, {3, 2}, 1},
-    /* of images */
+    /* few channels, as of images */
     {2, 3, 3, 3, 9, 8, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0},
     {2, 3, 12, 3, 9, 8, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 1},
     {2, 4, 6, 2, 7, 7, {5, 5}, {1, 1}, {2, 2}, {1, 1}, 0},
@@ -247,7 +247,7 @@ START_TEST(groups_and_dilation)
         struct conv_run r = conv_run_make(gpu_for(dtype), &c);
         conv_run_all(&r, &c);
         conv_run_compare(&r, &c, gpu_tolerance(dtype));
-        /* In and out again. */
+        /* Import, then export. */
         float *plain = host_random(c.nw, 1, SS_DTYPE_F32), *native = host_floats(c.nw),
               *back = host_floats(c.nw);
         ss_cuda_conv_import(r.conv, plain, native);
@@ -258,7 +258,7 @@ START_TEST(groups_and_dilation)
 }
 END_TEST
 
-/* Without training: the same forward pass, and nothing else. */
+/* Without training: the forward pass is identical and the backward passes are refused. */
 START_TEST(inference)
 {
     const enum ss_dtype dtype = (enum ss_dtype)_i;
@@ -322,8 +322,8 @@ static void check_same(const struct conv_run *a, const struct conv_run *b,
                      c->nw * sizeof(float));
 }
 
-/* Equal bits from run to run: into other arrays, from other arrays, and into the same ones after
- * the scratch has moved because another layer wants more of it. */
+/* Runs are bit-identical: into other arrays, from other arrays, and into the same arrays after the
+ * scratch has moved because it had to grow. */
 START_TEST(same_bits)
 {
     const enum ss_dtype dtype = (enum ss_dtype)_i;
@@ -349,7 +349,7 @@ START_TEST(same_bits)
 }
 END_TEST
 
-/* Results in the arrays of one run do not change while the next is under way. */
+/* Queued runs of several layers do not change each other's results. */
 START_TEST(queued)
 {
     const enum ss_dtype dtype = (enum ss_dtype)_i;
@@ -369,7 +369,7 @@ START_TEST(queued)
 }
 END_TEST
 
-/* TF32 has 10 bits of fraction, as fp16. */
+/* TF32 has 10 fraction bits, like fp16. */
 START_TEST(tf32)
 {
     const struct ss_device_options options = {.dtype = SS_DTYPE_F32, .tf32 = 1, .autotune = _i};
@@ -384,7 +384,7 @@ START_TEST(tf32)
 }
 END_TEST
 
-/* Everything that was taken for trying algorithms is given back. */
+/* Memory allocated for trying algorithms is freed. */
 START_TEST(memory)
 {
     const enum ss_dtype dtype = (enum ss_dtype)_i;

@@ -1,4 +1,4 @@
-/* test_gpu_conv_cache.c: which algorithm a convolution takes, and the file that remembers it. */
+/* test_gpu_conv_cache.c: the choice of a convolution's algorithm, and the file that caches it. */
 #include "kernels/cuda/conv_internal.h"
 #include "tests/gpu/test_gpu_conv.h"
 
@@ -7,7 +7,7 @@
 
 static const char HEADER[] = "# starstep: convolution algorithms tuned by timing, version 1\n";
 
-/* A folder of its own per test, and what is in it. */
+/* A temporary directory per test, and the cache file in it. */
 static char folder[] = "/tmp/starstep-conv-XXXXXX", file[sizeof folder + 16];
 
 static void make_folder(void)
@@ -62,7 +62,7 @@ static struct conv_case small_case(enum ss_dtype dtype)
     return conv_case_make(dtype, 2, 8, 0, 16, 5, 6, 3, 1, 1, 0);
 }
 
-/* Make a layer, see that it computes rightly, and copy what it says of itself. */
+/* Makes a layer, checks its results, and copies its description. */
 static void check_layer(struct ss_device *gpu, const struct conv_case *c, char info[1024])
 {
     struct conv_run r = conv_run_make(gpu, c);
@@ -86,18 +86,18 @@ START_TEST(remembered)
     ck_assert_int_eq(count_of(text, ss_dtype_name(dtype)), 3);
     ck_assert_ptr_nonnull(strstr(tuned, "refused)"));
 
-    /* The same layer takes the same choices, and the file stays; a bias does not matter. */
+    /* The same layer uses the same choices, and the file does not change. A bias has no effect. */
     c = conv_case_make(dtype, 2, 8, 0, 16, 5, 6, 3, 1, 1, 1);
     check_layer(gpu, &c, known);
     ck_assert_str_eq(read_file(), text);
     ck_assert_ptr_null(strstr(known, "refused)"));
-    for (const char *a = tuned, *b = known; *b; a++, b++) { /* equal but for the counts */
+    for (const char *a = tuned, *b = known; *b; a++, b++) { /* equal except for the counts */
         if (*a == ' ' && a[1] == '(')
             a = strchr(a, ')') + 1;
         ck_assert_int_eq(*a, *b);
     }
 
-    /* Another layer: three lines more. */
+    /* Another layer adds three lines. */
     c = conv_case_make(dtype, 2, 8, 0, 16, 5, 7, 3, 1, 1, 0);
     check_layer(gpu, &c, known);
     ck_assert_int_eq(count_of(read_file(), "\n"), 7);
@@ -107,7 +107,7 @@ START_TEST(remembered)
 }
 END_TEST
 
-/* Files that are not ours stay as they are, and lines that are no choices do no harm. */
+/* Files in another format are not changed, and invalid lines are ignored. */
 START_TEST(malformed)
 {
     make_folder();
@@ -128,7 +128,7 @@ START_TEST(malformed)
     check_layer(gpu, &c, info);
     ck_assert_ptr_nonnull(strstr(read_file(), "\nsome key\tsome choice\n"));
     ck_assert_int_eq(count_of(read_file(), "\n"), 5);
-    write_file(""); /* as mktemp makes it */
+    write_file(""); /* as created by mktemp */
     check_layer(gpu, &c, info);
     ck_assert_int_eq(count_of(read_file(), "\n"), 4);
     ss_cuda_close(gpu);
@@ -136,7 +136,7 @@ START_TEST(malformed)
 }
 END_TEST
 
-/* A file that cannot be written is no reason to stop. */
+/* A file that cannot be written is not a fatal error. */
 START_TEST(unwritable)
 {
     make_folder();
@@ -153,7 +153,7 @@ START_TEST(unwritable)
 }
 END_TEST
 
-/* Put a choice for each pass into the file; the keys are those that the library wrote. */
+/* Replaces the choice of each pass in the file. Retains the keys, which the library wrote. */
 static void replace_choices(const char *const choices[SS_CONV_PASSES])
 {
     const char *text = read_file();
@@ -169,7 +169,7 @@ static void replace_choices(const char *const choices[SS_CONV_PASSES])
     write_file(out);
 }
 
-/* Choices that do not work, whatever the GPU: all are tuned again, and the file is put right. */
+/* Choices that fail on any GPU: each is tuned again and replaced in the file. */
 static const char *const broken[] = {
     "legacy:1",     "legacy:",      "graph:1 ",        "nonsense",  "graph:",    "graph:123456:",
     "graph:0:99=1", "graph:0:2=1,", "graph:0:2=1;3=1", "graph:0:2", "graph:+0:", "graph:-1:"};
@@ -186,7 +186,7 @@ static void check_retuned(struct ss_device *gpu, const struct conv_case *c, cons
     ck_assert_int_eq(count_of(info, "refused)"), SS_CONV_PASSES);
 }
 
-/* The engine that a pass has, as what a layer says of itself has it. */
+/* Returns the engine of a pass, parsed from the layer's description. */
 static int engine_of(const char *info, const char *pass)
 {
     const char *at = strstr(info, pass);
@@ -231,7 +231,7 @@ START_TEST(retuned)
 }
 END_TEST
 
-/* Texts of choices: what the library proposes for a pass, and every engine by its number. */
+/* Texts of choices: those proposed by the library for a pass, and every engine by its number. */
 enum { ENGINES = 64, CHOICES = SS_CONV_CANDIDATES + ENGINES };
 struct choices {
     char at[CHOICES][SS_CONV_CHOICE];
@@ -265,9 +265,9 @@ static void list_choices(struct ss_device *gpu, const struct ss_conv_shape *s,
     ss_conv_graph_close(&p);
 }
 
-/* Every engine that may be used computes rightly. On the emulation the results of those that may not
- * are far off, and all run; on a GPU a plan that was made may be refused when it runs, and a layer
- * takes another one as in training: these are counted. */
+/* Every acceptable engine computes correct results. On the emulation all plans run, and engines
+ * that must not be used give wrong results. On a GPU a plan may be refused when it runs; the
+ * layer then uses another one, as in training. Such plans are counted. */
 START_TEST(every_choice)
 {
     const enum ss_dtype dtype = (enum ss_dtype)_i;
@@ -302,7 +302,7 @@ START_TEST(every_choice)
 }
 END_TEST
 
-/* Without autotuning: the first of the library's ranking that is acceptable and works. */
+/* Without autotuning: the first acceptable and working plan in the library's ranking is used. */
 START_TEST(ranking)
 {
     const enum ss_dtype dtype = (enum ss_dtype)_i;
@@ -313,7 +313,7 @@ START_TEST(ranking)
     char info[1024];
     check_layer(gpu, &c, info);
     const int first = engine_of(info, "fwd");
-    ck_assert_int_eq(count_of(info, "(of 1, 0 refused)"), 3); /* no plan is made before its turn */
+    ck_assert_int_eq(count_of(info, "(of 1, 0 refused)"), 3); /* plans are made only when needed */
     for (int i = 0; i < FAULTS; i++) {
         set_fault(faults[i], first);
         check_layer(gpu, &c, info);
@@ -326,7 +326,7 @@ START_TEST(ranking)
     struct ss_conv_kernel *conv;
     ss_log_set_quiet(1);
     gpu_check_failure(ss_cuda_conv_create(gpu, &c.s, SS_CONV_AUTO, 1, &conv), SS_ERR_LIBRARY,
-                      "(1 refused; the last: CUDNN_STATUS_NOT_SUPPORTED");
+                      "(1 refused; last: CUDNN_STATUS_NOT_SUPPORTED");
     ss_log_set_quiet(0);
     unsetenv("SS_HOSTGPU_CUDNN_FAULT");
 }
@@ -352,7 +352,7 @@ static void *writer(void *arg)
     return NULL;
 }
 
-/* Each finds the other's lines and keeps them. */
+/* Concurrent writers preserve each other's lines. */
 START_TEST(writers)
 {
     make_folder();

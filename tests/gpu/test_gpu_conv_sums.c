@@ -1,8 +1,8 @@
-/* test_gpu_conv_sums.c: a convolution that leaves BatchNorm's sums, and the statistics made of them,
- * against double precision. */
+/* test_gpu_conv_sums.c: compares convolutions that also compute BatchNorm's sums, and the
+ * statistics derived from them, with double precision. */
 #include "tests/gpu/test_gpu_conv.h"
 
-/* Which layers do is a fact of cuDNN's that ss_gpu_conv_sums states. */
+/* sums: whether cuDNN can compute the sums for the layer, as ss_gpu_conv_sums returns. */
 static const struct {
     int n, ci, block, co, size, kernel, stride, bias, training;
     enum ss_dtype dtype;
@@ -23,7 +23,8 @@ static const struct {
 enum { CASES = sizeof cases / sizeof cases[0] };
 static const float eps = 1e-5f, momentum = 0.1f;
 
-/* Sums (2,C) of y and of its square; (4,C): mean, invstd, running mean and variance from 0 and 1. */
+/* sums (2,C): of y and of its square. stats (4,C): mean, invstd, running mean and running variance,
+ * starting from 0 and 1. */
 static void reference(const double *y, size_t count, size_t c, double *sums, double *stats)
 {
     const double m = (double)(count / c);
@@ -80,7 +81,7 @@ static void check_sums(struct summed *s, const struct conv_case *c)
     gpu_compare("running mean", running, stats + 2 * c->nb, c->nb, SS_DTYPE_F16);
     gpu_compare("running variance", running + c->nb, stats + 3 * c->nb, c->nb, SS_DTYPE_F16);
 
-    /* As our own pass over z makes them of the same y; the same bits again. */
+    /* Same statistics as from our own pass over y; repeated runs are bit-identical. */
     float *own = gpu_out_f32(gpu, 2 * c->nb);
     OK(ss_cuda_norm_act_stats(gpu, &op, s->y, own, NULL));
     double *wide = host_doubles(2 * c->nb);
@@ -105,7 +106,7 @@ START_TEST(sums)
     const int has = ss_cuda_conv_has_sums(s.run.conv);
     ck_assert_int_eq(ss_gpu_conv_sums(&c.s, dtype), cases[_i].sums);
     ck_assert_int_eq(strstr(ss_cuda_conv_info(s.run.conv), "fwd sums") != NULL, has);
-    ck_assert_msg(has == cases[_i].sums, "cuDNN has %s: %s", has ? "one" : "none",
+    ck_assert_msg(has == cases[_i].sums, "cuDNN engine with sums: %s: %s", has ? "yes" : "no",
                   ss_cuda_conv_info(s.run.conv));
     ss_log_set_quiet(1);
     if (has)
@@ -113,13 +114,13 @@ START_TEST(sums)
     else
         gpu_check_failure(
             ss_cuda_conv_forward_sums(s.run.conv, s.run.x, s.run.w, NULL, s.run.x, NULL),
-            SS_ERR_INVALID, "no sums");
+            SS_ERR_INVALID, "does not compute sums");
     ss_log_set_quiet(0);
     conv_run_destroy(&s.run);
 }
 END_TEST
 
-/* Engines that fail leave the rest to our own pass. */
+/* If the engine fails, the layer reports no sums and still computes its passes. */
 START_TEST(sums_fail)
 {
     struct ss_device *gpu = gpu_for(SS_DTYPE_F16);

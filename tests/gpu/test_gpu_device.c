@@ -1,4 +1,4 @@
-/* test_gpu_device.c: one GPU's memory, copies, streams and events. */
+/* test_gpu_device.c: memory, copies, streams and events of one GPU. */
 #include "tests/gpu/test_gpu_kernels.h"
 
 enum { BYTES = 1 << 20 };
@@ -41,7 +41,7 @@ START_TEST(memory_is_zeroed_and_counted)
         OK(ss_cuda_copy(gpu, host, data, BYTES));
         for (size_t i = 0; i < BYTES; i++)
             ck_assert_int_eq(host[i], 0);
-        memset(host, 0xAB, BYTES); /* for whoever gets this memory next */
+        memset(host, 0xAB, BYTES); /* dirty the memory for the next allocation */
         OK(ss_cuda_copy(gpu, data, host, BYTES));
         ss_cuda_free(data);
     }
@@ -66,7 +66,7 @@ START_TEST(too_much_memory)
     ck_assert_ptr_null(data);
     ss_cuda_memory(gpu, &after, &device);
     ck_assert_uint_eq(after, before);
-    OK(ss_cuda_alloc(gpu, BYTES, "a test's array", &data)); /* the failure left nothing behind */
+    OK(ss_cuda_alloc(gpu, BYTES, "a test's array", &data)); /* works after the failure */
     ss_cuda_free(data);
 }
 END_TEST
@@ -92,7 +92,7 @@ START_TEST(scratch_only_grows)
 }
 END_TEST
 
-/* A value goes through three streams that wait for each other by events. */
+/* Copies a value through three streams synchronized by events. */
 START_TEST(streams_and_events_order)
 {
     enum { STREAMS = 3 };

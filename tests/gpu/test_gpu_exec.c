@@ -1,7 +1,7 @@
-/* test_gpu_exec.c: plans on a GPU against the same plans on the CPU, on the models of
- * test_graphs.h: losses and all parameters after some steps with momentum and dropout; the same
- * bits in both modes, by graphs, and whatever the slots, slices and load workers; evaluation; number formats.
- * Exit code 77: there is no GPU. */
+/* test_gpu_exec.c: compares plans on a GPU with the same plans on the CPU, for the models of
+ * test_graphs.h: losses and all parameters after some steps with momentum and dropout, evaluation,
+ * number formats. Results must be bit-identical in both modes, with CUDA graphs, and for any number
+ * of slots, slices and load workers. Exit code 77: no GPU. */
 #include "tests/runtime/exec_common.h"
 
 static struct ss_runtime *start_gpu(enum ss_dtype dtype, int ordered, int workers)
@@ -14,14 +14,14 @@ static struct ss_runtime *start_gpu(enum ss_dtype dtype, int ordered, int worker
     return &runtime;
 }
 
-/* Steps of most runs: some are replayed, and slots come round. */
+/* Steps of most runs: enough to replay some and to reuse slots. */
 enum { TRAINED = 6 };
 
 static struct setting setting_of(int which)
 {
     struct setting s = usual;
     s.which = which;
-    s.block = 0; /* NHWC on both sides: dropout goes by the element's place */
+    s.block = 0; /* NHWC on both sides: dropout depends on the element's index */
     s.momentum = 0.9f;
     s.weight_decay = 1e-3f;
     return s;
@@ -80,10 +80,11 @@ START_TEST(transformer_as_pytorch)
 }
 END_TEST
 
-/* One step of learning rate 1 without momentum is the gradient, the loss scale divided out again.
- * Rounding by eps moves about that share of elements over a ReLU's edge, each of which loses its
- * whole gradient: the error is of the order of sqrt(eps), 2 % and 6 % of a layer. A coarse check
- * that nothing is wired wrongly; the kernels' own tests are the fine ones. */
+/* Compares the gradients of fp16 and bf16 with the CPU's. One step with learning rate 1 and without
+ * momentum changes the parameters by the unscaled gradient. Rounding by eps moves about that
+ * fraction of elements across the kink of a ReLU, and each of them loses its whole gradient: the
+ * error is of the order of sqrt(eps), 2 % and 6 % of a layer. This is a coarse check of the wiring;
+ * the kernels' own tests have tight bounds. */
 static void check_formats(struct setting s)
 {
     static const double bounds[] = {[SS_DTYPE_F16] = 0.1, [SS_DTYPE_BF16] = 0.4};
@@ -102,7 +103,7 @@ static void check_formats(struct setting s)
             }
             if (!cpu.params[i])
                 continue;
-            /* Zero gradients (of a bias in front of BatchNorm) are rounding on both sides. */
+            /* Zero gradients (of a bias before BatchNorm) are rounding errors on both sides. */
             double d = distance(gpu.params[i], cpu.params[i], cpu.elements[i], 0.05);
             ck_assert_msg(d <= bounds[t], "%s: the gradient of parameter %d differs by %.3g",
                           ss_dtype_name(s.dtype), i, d);
@@ -119,7 +120,7 @@ START_TEST(gradients_of_formats)
 }
 END_TEST
 
-/* Whatever layer reads the images, or a convolution's output. */
+/* Every kind of layer as the one that reads the images, or a convolution's output. */
 START_TEST(first_layers_as_cpu)
 {
     struct setting s = setting_of(0);
@@ -168,14 +169,14 @@ START_TEST(memory_moves)
 {
     struct setting s = setting_of(_i);
     s.dtype = (enum ss_dtype)(_i % 3);
-    s.replay = SS_REPLAY_OFF; /* a graph has the addresses that it was recorded with */
+    s.replay = SS_REPLAY_OFF; /* a graph contains the addresses of its capture */
     s.clip = 1;
     s.accumulate = 1 + _i % 2;
     same_bits_elsewhere(&s, start_gpu(s.dtype, 1, 1));
 }
 END_TEST
 
-/* Bytes that StarPU has copied between memory nodes since the last call. */
+/* Returns the bytes copied by StarPU between memory nodes since the last call. */
 static size_t transferred(void)
 {
     size_t sum = 0;
@@ -187,7 +188,7 @@ static size_t transferred(void)
     return sum;
 }
 
-/* In steps, evaluation and what is read and set between them. */
+/* StarPU copies no data in training steps and evaluation, nor when parameters are read and set. */
 START_TEST(starpu_copies_nothing)
 {
     struct setting s = setting_of(0);
@@ -203,7 +204,7 @@ START_TEST(starpu_copies_nothing)
     set_params(&b, all);
     train(&b, 1);
     ck_assert_uint_eq(transferred(), 0);
-    /* It would have been seen. */
+    /* A copy would have been counted. */
     starpu_data_handle_t params = b.exec->params[0].r.handle;
     ck_assert_int_eq(starpu_data_acquire_on_node(params, STARPU_MAIN_RAM, STARPU_R), 0);
     starpu_data_release_on_node(params, STARPU_MAIN_RAM);
@@ -215,13 +216,14 @@ START_TEST(starpu_copies_nothing)
 }
 END_TEST
 
-/* Left to itself a run replays where feeding the GPU takes longer than the GPU, once it knows. */
+/* By default, a run replays steps if enqueuing takes longer than the predicted time on the GPU,
+ * once it has measured this. */
 START_TEST(replays_where_it_pays)
 {
     enum { LONG = 16 };
     struct setting s = setting_of(0);
     struct outcome plain = run(&s, start_gpu(s.dtype, 1, 1), LONG, 0.05);
-    ck_assert_uint_eq(plain.replayed, 0); /* nothing is predicted */
+    ck_assert_uint_eq(plain.replayed, 0); /* no prediction */
     s.predicted_s = 1e6;
     struct outcome slow_gpu = run(&s, start_gpu(s.dtype, 1, 1), LONG, 0.05);
     ck_assert_uint_eq(slow_gpu.replayed, 0);
@@ -237,7 +239,7 @@ START_TEST(replays_where_it_pays)
 }
 END_TEST
 
-/* What lies in place is what would be copied there, to the bit. */
+/* Results in views are bit-identical to results that are copied. */
 START_TEST(parts_as_copies)
 {
     static const char *const names[] = {"dense", "branches"};
@@ -257,8 +259,8 @@ START_TEST(parts_as_copies)
 }
 END_TEST
 
-/* When weights' gradients are made changes no bit, in both modes. */
-START_TEST(weights_put_off)
+/* Deferring weight gradients gives bit-identical results, in both modes. */
+START_TEST(weights_deferred)
 {
     static const int deferred[] = {-1, 3, 1 << 16};
     struct setting s = setting_of(_i);
@@ -275,7 +277,9 @@ START_TEST(weights_put_off)
 }
 END_TEST
 
-/* Frozen parameters are those of a rate of 0: the CPU's test of the same name says which are. */
+/* Freezing parameters is bit-identical to a learning rate of 0, as in the CPU's test of the same
+ * name (tests/runtime/test_exec.c), unless fewer residual additions are fused, which changes
+ * rounding. */
 START_TEST(frozen_weights)
 {
     char rates[4096];
@@ -297,7 +301,8 @@ START_TEST(frozen_weights)
 }
 END_TEST
 
-/* A batch that lacks images: as a smaller one on the CPU, by replays or task by task, between whole ones too. */
+/* A batch with missing images gives the results of a smaller batch on the CPU. Replayed and
+ * enqueued steps are bit-identical, also for short batches between full ones. */
 START_TEST(short_batch)
 {
     struct setting s = setting_of(_i);
@@ -329,9 +334,9 @@ START_TEST(short_batch)
 }
 END_TEST
 
-/* Steps of several micro-steps: as on the CPU, with BatchNorm and dropout; the same bits in both modes and
- * whatever the slots. */
-START_TEST(micro_steps)
+/* Gradient accumulation gives the CPU's results, with BatchNorm and dropout; results are
+ * bit-identical in both modes and for any number of slots. */
+START_TEST(micro_batches)
 {
     struct setting s = setting_of(_i);
     s.batch = 4;
@@ -348,14 +353,15 @@ START_TEST(micro_steps)
 }
 END_TEST
 
-START_TEST(micro_steps_as_pytorch)
+START_TEST(micro_batches_as_pytorch)
 {
     as_pytorch_in("groups", "sgd", start_gpu(SS_DTYPE_F32, 1, 1), 3);
 }
 END_TEST
 
-/* An infinity in any micro-step leaves the whole step out. Gradients of no images are 0. */
-START_TEST(infinite_micro_step)
+/* An infinity in any micro-batch skips the whole step. Gradients of a micro-batch without images
+ * are 0. */
+START_TEST(infinite_micro_batch)
 {
     enum { MICROS = 3, N = 4 };
     struct bound b;
@@ -365,7 +371,7 @@ START_TEST(infinite_micro_step)
     s.accumulate = MICROS;
     s.dtype = SS_DTYPE_F16;
     bind_plan(&b, &s, start_gpu(SS_DTYPE_F16, 1, 1));
-    for (int bad = 0; bad <= MICROS; bad++) { /* the last time: none */
+    for (int bad = 0; bad <= MICROS; bad++) { /* bad == MICROS: no infinity */
         uint32_t sample[MICROS * N];
         for (int i = 0; i < MICROS * N; i++)
             sample[i] = i / N == bad ? (uint32_t)i : UINT32_MAX;
@@ -387,8 +393,8 @@ START_TEST(infinite_micro_step)
 }
 END_TEST
 
-/* A device that is full says which allocation failed and what to do, and everything ends. Each plan needs less than
- * 2^31 elements at once. */
+/* If the device is full, an error message about the failed allocation is logged, and everything can
+ * still be destroyed. Each plan has fewer than 2^31 elements. */
 START_TEST(out_of_memory)
 {
     enum { MOST = 64 };
@@ -450,7 +456,7 @@ int main(void)
     tcase_add_loop_test(t, first_layers_as_cpu, 0, 2 * FIRST_LAYERS);
     t = add_case(suite, "bits");
     tcase_add_loop_test(t, same_bits_on_gpu, 0, TEST_GRAPHS);
-    tcase_add_loop_test(t, weights_put_off, 0, TEST_GRAPHS);
+    tcase_add_loop_test(t, weights_deferred, 0, TEST_GRAPHS);
     tcase_add_loop_test(t, frozen_weights, 0, TEST_GRAPHS);
     t = add_case(suite, "memory");
     tcase_add_loop_test(t, memory_moves, 0, TEST_GRAPHS);
@@ -459,9 +465,9 @@ int main(void)
     tcase_add_loop_test(t, short_batch, 0, TEST_GRAPHS);
     t = add_case(suite, "parts");
     tcase_add_loop_test(t, parts_as_copies, 0, 6);
-    tcase_add_loop_test(t, micro_steps, 0, 2);
-    tcase_add_test(t, micro_steps_as_pytorch);
-    tcase_add_test(t, infinite_micro_step);
+    tcase_add_loop_test(t, micro_batches, 0, 2);
+    tcase_add_test(t, micro_batches_as_pytorch);
+    tcase_add_test(t, infinite_micro_batch);
     tcase_add_test(t, out_of_memory);
     t = add_case(suite, "pytorch");
     tcase_add_test(t, groupnorm_as_pytorch);

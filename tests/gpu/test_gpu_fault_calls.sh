@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Without a GPU: StarPU's calls that ask for the state of streams and events are resolved to starstep
-# (src/kernels/cuda/fault.c), so that a kernel that faults is reported in words. StarPU's report of errors stays
-# StarPU's, with a handler of starstep (codelets/lane.c) where this StarPU supports one.
-# Exit code 77: a build without CUDA.
+# Without a GPU: StarPU's calls that query streams and events resolve to starstep (src/kernels/cuda/fault.c), so that a
+# faulting kernel is reported with a message. StarPU reports its own errors, through a handler of starstep
+# (codelets/lane.c) if this StarPU supports one. Exit code 77: a build without CUDA.
 uses_gpu=1
 . "${srcdir:-.}/tests/common.sh"
 if ! "$STARSTEP" info | grep -q 'cuda ('; then
@@ -18,9 +17,9 @@ done
 code=0
 "${STARPU_ERROR:-tests/gpu/starpu_error}" >"$work/out" 2>"$work/err" || code=$?
 if [ $code -eq 77 ]; then
-    echo "this StarPU supports no handler of errors (tools/packaging/starpu)"
+    echo "this StarPU does not support error handlers (tools/packaging/starpu)"
 else
-    check "an error that StarPU reports ends with starstep's message, code $code" eval \
+    check "an error reported by StarPU prints starstep's message, exit code $code" eval \
         "[ $code -eq 1 ] && grep -q 'GPU: .*, before the first task' '$work/err'"
 fi
 finish

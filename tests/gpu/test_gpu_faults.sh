@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# What may go wrong with NCCL, on demand of the emulated one (hostgpu/README.md): a call that is
-# late, fails, never ends or gives a wrong result, at start-up, in the start-up check, in a sum of
-# gradients or in one of metrics, on either rank. Late ones change no bit; all else ends all ranks in
-# bounded time, with a message that says where. And what an NCCL may lack: that changes no bit either.
-# Exit code 77: the GPU is not emulated.
+# NCCL faults, injected by the emulated NCCL (hostgpu/README.md): a call that is late, fails, hangs or gives a wrong
+# result, at initialization, in the start-up check, in an all-reduce of gradients or of metrics, on either rank. With
+# late calls results are bit-identical. All other faults end all ranks in bounded time, with a message that names the
+# operation. Features missing in NCCL do not change results either. Exit code 77: the GPU is not emulated.
 #
-# Environment: STARSTEP_TEST_LONG, not empty: every fault on both ranks and in every way to start them
-# (about 10 minutes), not each on one rank in one way.
+# Environment: STARSTEP_TEST_LONG, not empty: test every fault on both ranks with every launch method (about 10
+# minutes), instead of on one rank with one method.
 uses_gpu=1
 # shellcheck source=tests/gpu/gpu_ranks.sh
 . "${srcdir:-.}/tests/gpu/gpu_ranks.sh"
@@ -17,7 +16,7 @@ if [ -z "$emulated" ]; then
     exit 77
 fi
 
-# train NAME [FAULT | VARIABLE=VALUE]: two ranks, with faults, or with another variable of the emulation
+# train NAME [FAULT | VARIABLE=VALUE]: run two ranks with a fault, or with a variable of the emulation
 train() {
     local variable=${2:-}
     [[ $variable == *=* ]] || variable=SS_HOSTGPU_NCCL_FAULT=$variable
@@ -27,48 +26,48 @@ train() {
     [ $code -eq 0 ]
 }
 
-# A busy machine is late too: only what hangs has a short deadline.
+# On a busy machine calls are late, too: only tests of hanging calls use a short timeout.
 timeout=60
 train first
 check "no fault" [ $code -eq 0 ]
-# The rank's sums: the start-up check, one a bucket; then each step's metrics and buckets.
+# The all-reduces of a rank: the start-up check, with one per bucket; then the metrics and buckets of each step.
 buckets=$(grep -o '"buckets":[0-9]*' "$work/first/log.json" | head -n 1 | cut -d : -f 2)
 check "there are several buckets" [ "$buckets" -gt 2 ]
 metrics=$((2 * buckets + 1)) # of step 2
 gradients=$((2 * buckets + 3))
 
-# harmless WHAT [FAULT...]: all goes on, to the same bits
+# harmless WHAT [FAULT...]: the run succeeds with bit-identical results
 harmless() {
     local what=$1
     shift
     if train again "$@" && same_bits first again; then
-        ok "$what: the same bits"
+        ok "$what: bit-identical"
     else
-        fail "$what: the same bits"
+        fail "$what: bit-identical"
     fi
 }
 
 harmless "NCCL has no windows" SS_HOSTGPU_NCCL_LACKS=window
-harmless "NCCL has no memory of its own" SS_HOSTGPU_NCCL_LACKS=memory
-harmless "NCCL registers nothing" SS_HOSTGPU_NCCL_LACKS=memory,window,registration
+harmless "NCCL has no memory allocator" SS_HOSTGPU_NCCL_LACKS=memory
+harmless "NCCL has no registration" SS_HOSTGPU_NCCL_LACKS=memory,window,registration
 harmless "NCCL 2.26, without windows" SS_HOSTGPU_NCCL_VERSION=22602
 SS_HOSTGPU_REPORT=$work/report tiny_ranks again --nccl-cta-policy zero
-check "--nccl-cta-policy: the same bits" same_bits first again
-check "--nccl-cta-policy: NCCL is told" grep -q 'CTA policy: 2' "$work/report"
+check "--nccl-cta-policy: bit-identical" same_bits first again
+check "--nccl-cta-policy: passed to NCCL" grep -q 'CTA policy: 2' "$work/report"
 SS_HOSTGPU_NCCL_VERSION=22602 ends "--nccl-cta-policy and NCCL 2.26" 'NCCL 2.27 or later is needed' \
     ranks train "${tiny[@]}" --nccl-cta-policy efficiency
-harmless "NCCL 2.18, without memory" SS_HOSTGPU_NCCL_VERSION=21805
-# On one rank alone; with MPI both have the same variables.
+harmless "NCCL 2.18, without memory allocator" SS_HOSTGPU_NCCL_VERSION=21805
+# On one rank only; with MPI both ranks have the same variables.
 way=torchrun
 variables_of=(SS_HOSTGPU_NCCL_LACKS=window '')
 harmless "NCCL of rank 0 has no windows"
 variables_of=('' SS_HOSTGPU_NCCL_LACKS=memory)
-harmless "NCCL of rank 1 has no memory"
+harmless "NCCL of rank 1 has no memory allocator"
 variables_of=()
 way=${ways[0]}
 ends "NCCL 2.13, which cannot be watched" 'older than 2.14' train broken SS_HOSTGPU_NCCL_VERSION=21304
 
-# The ranks take turns, or each fault is on both.
+# Faults alternate between the ranks, or are tested on both.
 turn=0
 take_turn() {
     turn=$((turn + 1))
@@ -98,7 +97,7 @@ late() {
 waited='waited [0-9.]* s for '
 each_fault() {
     late "start late" init
-    broken "start fails" init fail 'start of NCCL: NCCL on [^:]*: .*: the start fails'
+    broken "start fails" init fail 'start of NCCL: NCCL on [^:]*: .*: initialization fails'
     broken "start hangs" init hang "start of NCCL: .*$waited"
     ends "no id" 'start of NCCL: NCCL on [^:]*: ncclGetUniqueId: ' train broken 0:id:fail
     broken "windows fail" window fail 'registration .*: .*: ncclCommWindowRegister fails'
@@ -110,7 +109,7 @@ each_fault() {
     broken "the start-up check comes out wrong" 1 corrupt:7 'start-up check: .*element 7 '
 
     late "late gradients" $gradients
-    # An error shows in the oldest sum under way.
+    # An error is reported for the oldest all-reduce in flight.
     broken "gradients fail" $gradients fail 'step [1-4], .*: NCCL on .*: ncclAllReduce(.*) fails'
     broken "gradients fail later" $gradients async 'step [1-4], .*: NCCL on .*: a remote process ended'
     broken "gradients hang" $gradients hang "step 2, bucket 1: .*$waited"
@@ -130,16 +129,16 @@ if [ -n "${STARSTEP_TEST_LONG:-}" ]; then
     way=${ways[0]}
 fi
 
-# ncclCommAbort itself may hang, or other ranks hear of it before they hear of the failure.
+# ncclCommAbort itself may hang, or other ranks may notice the abort before they receive the failure.
 timeout=5
 ends "gradients hang, and so does ncclCommAbort" "step 2, bucket 1: .*$waited" \
     train broken "1:$gradients:hang,1:abort:hang,0:abort:hang"
 ends "start fails, and ncclCommAbort hangs" 'start of NCCL: NCCL on ' train broken 1:init:fail,1:abort:hang
 export SS_HOSTGPU_NCCL_TELL_ABORT=1
-ends "gradients fail, other ranks are told" 'step [1-4], .*: NCCL on ' train broken "1:$gradients:fail"
+ends "gradients fail, other ranks notice the abort" 'step [1-4], .*: NCCL on ' train broken "1:$gradients:fail"
 unset SS_HOSTGPU_NCCL_TELL_ABORT
 
-# A GPU that is stuck before the sum: all other ranks can see is that it has not come.
+# A GPU is stuck before an all-reduce: other ranks can only determine that it has not reached it.
 stuck() {
     local helper
     mkdir "$work/stuck"

@@ -1,17 +1,17 @@
-/* test_gpu_graph.c: kernels that are recorded and run as one CUDA graph, against the same calls made
- * directly, and numbers of the host. */
+/* test_gpu_graph.c: compares kernels captured into a CUDA graph with the same calls made directly,
+ * and tests put_numbers, which copies numbers from the host. */
 #include "tests/gpu/test_gpu_conv.h"
 
 enum { COUNT = 300, NUMBERS = 40 };
 
-/* cast src to x; y = convolution of x; sum = y + y; a part of sum is 0; numbers. */
+/* Casts src to x; y = convolution of x; sum = y + y; zeroes half of sum; copies numbers. */
 struct chain {
     struct ss_device *gpu;
     const struct conv_case *c;
     struct conv_run run;
     float *src;
     void *sum;
-    uint64_t *numbers, *values; /* on the device, of the host */
+    uint64_t *numbers, *values; /* on the device, on the host */
 };
 
 static struct chain make_chain(struct ss_device *gpu, const struct conv_case *c)
@@ -41,7 +41,7 @@ static void enqueue(struct chain *chain)
     OK(ss_cuda_put_numbers(chain->gpu, chain->values, NUMBERS, chain->numbers));
 }
 
-/* Other inputs, and results that no kernel makes. */
+/* Sets other inputs, and poisons the outputs. */
 static void prepare(struct chain *chain, uint32_t draw)
 {
     const size_t bytes = chain->c->ny * ss_dtype_bytes(ss_cuda_dtype(chain->gpu));
@@ -54,7 +54,7 @@ static void prepare(struct chain *chain, uint32_t draw)
                     chain->c->nx * sizeof(float)));
 }
 
-/* The bits of y, sum and numbers. */
+/* The bytes of y, sum and numbers. */
 struct results {
     size_t bytes;
     unsigned char *data;
@@ -98,7 +98,7 @@ START_TEST(same_bits_as_direct_calls)
     enqueue(&chain);
     OK(ss_cuda_capture_end(gpu, stream, &graph));
     ck_assert_ptr_nonnull(graph);
-    memset(chain.values, 0, NUMBERS * sizeof *chain.values); /* the graph has them */
+    memset(chain.values, 0, NUMBERS * sizeof *chain.values); /* the graph has a copy */
     got = fetch(&chain);
     check_same(&got, &untouched);
     for (uint32_t i = 0; i < LAUNCHES; i++) {
@@ -112,7 +112,7 @@ START_TEST(same_bits_as_direct_calls)
 }
 END_TEST
 
-/* Launches run one behind the other, and in order with direct calls; the last outlives its graph. */
+/* Launches and direct calls run in order. A launch completes even if its graph is destroyed. */
 START_TEST(launches_in_order)
 {
     enum { LAUNCHES = 6 };
@@ -145,7 +145,7 @@ START_TEST(launches_in_order)
 }
 END_TEST
 
-/* A call that may not be captured fails, and so does the capture; then all is as before. */
+/* A call that cannot be captured fails and invalidates the capture. The device stays usable. */
 START_TEST(refused)
 {
     struct ss_device *gpu = gpu_for(SS_DTYPE_F32);
@@ -181,7 +181,7 @@ START_TEST(refused)
     OK(ss_cuda_graph_launch(graph, stream));
     ck_assert_mem_eq(gpu_fetch_f32(gpu, after, COUNT), host_floats(COUNT), COUNT * sizeof *x);
     ss_cuda_graph_destroy(graph);
-    ss_log_set_quiet(1); /* that there is no capture is no less a failure */
+    ss_log_set_quiet(1); /* ending a capture that was not begun fails, too */
     gpu_check_failure(ss_cuda_capture_end(gpu, stream, &graph), SS_ERR_UNSUPPORTED,
                       "cudaStreamEndCapture");
     ss_log_set_quiet(0);
@@ -200,7 +200,7 @@ START_TEST(numbers)
         for (size_t k = 0; k < counts[i]; k++)
             values[k] = want[k] = (k + 1) * 0x9e3779b97f4a7c15u;
         OK(ss_cuda_put_numbers(gpu, values, counts[i], device));
-        memset(values, 0, bytes); /* they were taken */
+        memset(values, 0, bytes); /* already copied */
         gpu_get_bytes(gpu, device, got, bytes);
         ck_assert_mem_eq(got, want, bytes);
     }

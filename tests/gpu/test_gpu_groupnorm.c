@@ -1,8 +1,8 @@
-/* test_gpu_groupnorm.c: group normalisation on a GPU against double precision. */
+/* test_gpu_groupnorm.c: compares group normalization on a GPU with double precision. */
 #include "tests/gpu/test_gpu_kernels.h"
 #include "tests/kernels/groupnorm_reference.h"
 
-/* Where plain element i of (N,C,H,W) lies in NHWC. */
+/* Returns the NHWC index of element i of (N,C,H,W). */
 static size_t place(const struct groupnorm_reference *r, size_t i)
 {
     const size_t pixels = (size_t)r->pixels, c = i / pixels % (size_t)r->c;
@@ -25,7 +25,7 @@ static double *doubles_nhwc(const struct groupnorm_reference *r, const double *p
     return out;
 }
 
-/* Inputs of the format; gamma and beta fp32. */
+/* Returns random inputs, scaled, shifted and rounded to the format. */
 static double *draw(size_t count, uint32_t stream, enum ss_dtype dtype, double scale, double add)
 {
     const float *drawn = host_random(count, stream, dtype);
@@ -88,7 +88,7 @@ static void check_case(int i, enum ss_activation act, struct ss_device *gpu)
     gpu_compare("dx", dx, doubles_nhwc(&r, r.dx, count), count, dtype);
     gpu_compare("dgamma", first, r.dgamma, channels, dtype);
     gpu_compare("dbeta", gpu_fetch_f32(gpu, dbeta, channels), r.dbeta, channels, dtype);
-    /* The same bits again. */
+    /* A second run is bit-identical. */
     OK(ss_cuda_groupnorm_backward(gpu, &op, r.groups, dy, again, gamma, beta, saved, dgamma,
                                   dbeta));
     ck_assert_mem_eq(gpu_fetch(gpu, again, count), dx, count * sizeof(float));

@@ -1,4 +1,4 @@
-/* test_gpu_join.c: channels of other tensors, and products, on a GPU against double precision. */
+/* test_gpu_join.c: compares gathering of channels, and products, on a GPU with double precision. */
 #include "tests/gpu/test_gpu_kernels.h"
 #include "tests/kernels/join_reference.h"
 
@@ -7,7 +7,7 @@ static size_t plain_count(const struct ss_act *a)
     return (size_t)a->n * (size_t)a->c * (size_t)a->h * (size_t)a->w;
 }
 
-/* Where plain element i of a lies. */
+/* Returns the index in a's layout of element i of (N,C,H,W). */
 static size_t place(const struct ss_act *a, size_t i)
 {
     const size_t plane = (size_t)a->h * (size_t)a->w, c = i / plane % (size_t)a->c,
@@ -40,7 +40,7 @@ static double *pack_doubles(const struct ss_act *a, const double *plain)
     return out;
 }
 
-/* Blocks: all channels, those padded as the input's, or each its own. */
+/* Block sizes: all channels, channels padded to a multiple of 8 as for the input, or 1. */
 static int block_of(int which, int c)
 {
     return which == 0 ? c : which == 1 ? (c + 7) / 8 * 8 : 1;
@@ -75,7 +75,7 @@ static void check_gather(struct ss_device *gpu, int i, int n, int of_x, int of_y
                           i, k, (double)got[k], packed[k]);
 }
 
-/* A concatenation and a shuffle behind it in one pass, and back, as in two. */
+/* A concatenation with a shuffle in one pass equals two passes. Gathering inverts it. */
 START_TEST(shuffled_concatenation)
 {
     struct ss_device *gpu = gpu_for((enum ss_dtype)_i);
@@ -111,8 +111,8 @@ START_TEST(shuffled_concatenation)
 }
 END_TEST
 
-/* Into some channels of a tensor, whose others stay as they are, and out of them, as a sum; channels that
- * are 16 bytes wide, and not. */
+/* Gathers into some channels of a tensor, whose other channels do not change, and out of them, as a
+ * sum. Tests channel counts with and without 16-byte accesses. */
 START_TEST(gather_parts)
 {
     struct ss_device *gpu = gpu_for((enum ss_dtype)_i);
@@ -144,7 +144,7 @@ START_TEST(gather_parts)
         struct ss_gather bad = in;
         bad.y_pitch = channels - 1;
         gpu_check_failure(ss_cuda_gather(gpu, &bad, (const void *const[]){from}, 1, place_of),
-                          SS_ERR_SHAPE, "no part");
+                          SS_ERR_SHAPE, "do not fit into a pitch");
     }
 }
 END_TEST
@@ -195,7 +195,7 @@ static void check_product(struct ss_device *gpu, int i, int n)
     gpu_compare("dx", gpu_fetch(gpu, to_x, count), pack_doubles(&op.x, dx), count, dtype);
     const float *first = param ? gpu_fetch_f32(gpu, to_s, factors) : gpu_fetch(gpu, to_s, factors);
     gpu_compare("ds", first, param ? ds : pack_doubles(&op.s, ds), factors, dtype);
-    /* The same bits again, without what is not wanted. */
+    /* A second run is bit-identical; each gradient may be omitted. */
     OK(ss_cuda_mul_backward(gpu, &op, from, n, in, by, NULL, to_s));
     const float *again = param ? gpu_fetch_f32(gpu, to_s, factors) : gpu_fetch(gpu, to_s, factors);
     ck_assert_mem_eq(first, again, factors * sizeof *first);
@@ -211,7 +211,8 @@ START_TEST(products)
 }
 END_TEST
 
-/* An infinite gradient of a parameter is told, as loss scaling needs; one of a value is not. */
+/* An infinite gradient of a parameter is reported to the loss scaler; one of an activation is
+ * not. */
 START_TEST(infinities)
 {
     static const struct {

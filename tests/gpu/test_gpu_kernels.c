@@ -1,4 +1,5 @@
-/* test_gpu_kernels.c: the CUDA kernels against double precision; what their tests share. */
+/* test_gpu_kernels.c: main program and shared functions of the CUDA kernel tests, which compare the
+ * kernels with double precision. */
 #include "tests/gpu/test_gpu_kernels.h"
 #include "tests/run_suite.h"
 
@@ -6,10 +7,10 @@ enum { GUARD_BYTES = 256, POISON = 0xFF };
 
 static struct ss_device *gpus[GPU_DTYPES];
 
-/* What a test holds, newest first. */
+/* Allocations of the current test, newest first. */
 struct held {
     struct held *next;
-    void *host, *device; /* one of them */
+    void *host, *device; /* one of them is NULL */
     size_t bytes;
 };
 static struct held *all_held;
@@ -84,7 +85,7 @@ static uint16_t to_bf16(float x)
 {
     const uint32_t u = bits_of(x);
     if (isnan(x))
-        return (uint16_t)(u >> 16 | 0x40); /* stays a NaN when its low bits go */
+        return (uint16_t)(u >> 16 | 0x40); /* remains a NaN without its low bits */
     return (uint16_t)((u + 0x7FFF + (u >> 16 & 1)) >> 16);
 }
 
@@ -100,7 +101,7 @@ static uint16_t to_f16(float x)
     if (size >= 0x1p-14)
         frexp(size, &exponent); /* size = m * 2^exponent, m in [1/2, 1) */
     const double steps = nearbyint(ldexp(size, 11 - exponent)); /* ties to even; <= 2048 */
-    /* Steps of 1024 and more carry into the exponent by themselves. */
+    /* Steps of 1024 and more carry into the exponent. */
     return sign | (uint16_t)((exponent + 13) * 1024 + (int)steps);
 }
 
@@ -142,7 +143,8 @@ float *host_random(size_t count, uint32_t stream, enum ss_dtype dtype)
     return x;
 }
 
-/* A device array of `bytes` bytes from host memory (NULL: poison), and its guard. */
+/* Allocates a device array of `bytes` bytes plus guard, and fills it from host memory (NULL:
+ * poison). */
 static void *make_array(struct ss_device *gpu, const void *from, size_t bytes)
 {
     void *device;
@@ -198,11 +200,11 @@ static void check_guard(struct ss_device *gpu, const void *device)
     while (h && h->device != device)
         h = h->next;
     if (!h)
-        return; /* inside of an array */
+        return; /* points inside an array */
     unsigned char guard[GUARD_BYTES];
     OK(ss_cuda_copy(gpu, guard, (const char *)device + h->bytes, GUARD_BYTES));
     for (size_t i = 0; i < GUARD_BYTES; i++)
-        if (guard[i] != POISON) /* an assertion for each would write to Check's log each time */
+        if (guard[i] != POISON) /* no ck_assert per byte: each one writes to Check's log */
             ck_abort_msg("byte %zu after the end of an array of %zu was written", i, h->bytes);
 }
 
@@ -307,11 +309,11 @@ void gpu_compare(const char *what, const float *got, const double *want, size_t 
 void gpu_check_failure(enum ss_status got, enum ss_status want, const char *part)
 {
     ck_assert_int_eq(got, want);
-    ck_assert_msg(strstr(ss_log_last_error(), part), "message \"%s\" lacks \"%s\"",
+    ck_assert_msg(strstr(ss_log_last_error(), part), "message \"%s\" does not contain \"%s\"",
                   ss_log_last_error(), part);
 }
 
-/* Half-way cases, subnormals and the ends of the ranges; the rest of the tests builds on these. */
+/* Halfway cases, subnormals and range limits. All other tests depend on these conversions. */
 START_TEST(conversions)
 {
     ck_assert_uint_eq(to_f16(1), 0x3C00);
@@ -344,7 +346,7 @@ static TCase *frame_tests(void)
     return t;
 }
 
-/* Those of our own kernels come first; the others call libraries as well. */
+/* own: tests only our own kernels; these come first. The others also call libraries. */
 static const struct {
     const char *name;
     TCase *(*make)(void);
@@ -363,7 +365,7 @@ static const struct {
              {"transformer", gpu_transformer_tests, 0},
              {"graphs", gpu_graph_tests, 0}};
 
-/* --list: the names for CK_RUN_CASE, and whether it is of our own kernels alone. */
+/* --list: prints the names for CK_RUN_CASE, each with "own" or "library". */
 int main(int argc, char **argv)
 {
     const size_t count = sizeof cases / sizeof cases[0];
@@ -373,7 +375,7 @@ int main(int argc, char **argv)
         return EXIT_SUCCESS;
     }
     if (ss_cuda_count() == 0) {
-        printf("no CUDA device: the tests of CUDA kernels are skipped\n");
+        printf("no CUDA device: CUDA kernel tests skipped\n");
         return 77;
     }
     Suite *suite = suite_create("CUDA kernels");

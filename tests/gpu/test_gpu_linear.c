@@ -1,4 +1,4 @@
-/* test_gpu_linear.c: the fully connected layer on a GPU against double precision. */
+/* test_gpu_linear.c: compares the fully connected layer on a GPU with double precision. */
 #include "tests/gpu/test_gpu_kernels.h"
 
 static const struct shape {
@@ -6,7 +6,7 @@ static const struct shape {
     int outputs, no_bias;
 } shapes[] = {
     {{.n = 1, .c = 1, .h = 1, .w = 1, .block = 1}, 1, 0},
-    {{.n = 2, .c = 5, .h = 3, .w = 2, .block = 5}, 7, 0}, /* nothing is a multiple of 8 */
+    {{.n = 2, .c = 5, .h = 3, .w = 2, .block = 5}, 7, 0}, /* no multiples of 8 */
     {{.n = 4, .c = 8, .h = 2, .w = 2, .block = 8}, 16, 0},
     {{.n = 17, .c = 64, .h = 1, .w = 1, .block = 64}, 100, 0},
     {{.n = 64, .c = 640, .h = 1, .w = 1, .block = 640}, 100, 0}, /* WideResNet's */
@@ -15,12 +15,12 @@ static const struct shape {
 };
 enum { NSHAPES = sizeof shapes / sizeof shapes[0] };
 
-/* Plain operands on the host; x, w, dy hold numbers of the format. */
+/* Operands on the host; x, w, dy are rounded to the format. */
 struct data {
     size_t n, c, pixels, f, k;
     float *x;         /* (N,H,W,C) */
     float *w;         /* plain (K, C*H*W) */
-    float *bias, *dy; /* bias NULL: the layer has none */
+    float *bias, *dy; /* bias NULL: layer without bias */
 };
 
 static struct data make_data(const struct shape *s, enum ss_dtype dtype)
@@ -37,7 +37,7 @@ static struct data make_data(const struct shape *s, enum ss_dtype dtype)
     return d;
 }
 
-/* Plain column (c,h,w) of x's column i = (h,w,c). */
+/* Returns the column in (c,h,w) order of x's column i = (h,w,c). */
 static size_t plain_column(const struct data *d, size_t i)
 {
     return i % d->c * d->pixels + i / d->c;
@@ -111,7 +111,7 @@ static void compare_layer(struct layer *l, const struct data *d, double bound, d
     gpu_check_written_f32("dw", l->gpu, l->dw, nw);
     gpu_compare_bound("y", gpu_fetch(l->gpu, l->y, ny), want.y, ny, bound);
     gpu_compare_bound("dx", gpu_fetch(l->gpu, l->dx, nx), want.dx, nx, bound);
-    /* Sums of exact products in fp32: the format of the factors does not show. */
+    /* fp32 sums of exact products: the error does not depend on the format of the factors. */
     gpu_compare_bound("dw", gpu_fetch_f32(l->gpu, l->dw, nw), want.dw, nw, bound_f32);
     if (!d->bias)
         return;
@@ -137,8 +137,8 @@ START_TEST(products)
 }
 END_TEST
 
-/* As products, where the library offers no epilogue for the bias (the host emulation can say so; on
- * a GPU this repeats products). */
+/* Same as products, but without the library's bias epilogue. The host emulation can disable it;
+ * on a GPU this repeats products. */
 START_TEST(bias_by_a_kernel)
 {
     const enum ss_dtype dtype = (enum ss_dtype)_i;
@@ -160,12 +160,12 @@ START_TEST(tf32)
     struct ss_device *gpu;
     OK(ss_cuda_open(&options, &gpu));
     for (int i = 0; i < NSHAPES; i++)
-        check_layer(gpu, &shapes[i], 2.5e-3, 2.5e-3); /* twice 2^-10, should inputs be cut off */
+        check_layer(gpu, &shapes[i], 2.5e-3, 2.5e-3); /* 2 * 2^-10, if inputs are truncated */
     ss_cuda_close(gpu);
 }
 END_TEST
 
-/* Two layers take turns on one scratch; the second round must equal the first bit by bit. */
+/* Two layers alternate on the same scratch; the second round must be bit-identical to the first. */
 START_TEST(repeatable)
 {
     struct ss_device *gpu = gpu_for((enum ss_dtype)_i);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# torchvision's ResNet-50 and VGG-11 with BatchNorm, narrow, on a GPU: the losses, final weights and
-# evaluation that tests/parity/test_parity_torchvision.sh demands of a CPU, in fp32 and the same bits in both
-# GPU modes; in bf16 and fp16 losses near them. Exit code 77: there is no GPU.
+# torchvision's ResNet-50 and VGG-11 with BatchNorm, with narrow layers, on a GPU: in fp32 the losses, final weights and
+# evaluation that tests/parity/test_parity_torchvision.sh checks on a CPU, bit-identical in both GPU modes; in bf16 and
+# fp16 losses close to these. Exit code 77: no GPU.
 #
 # Environment: as common.sh; PARITY_COMPARE (default tests/parity/parity_compare).
 uses_gpu=1
@@ -19,7 +19,7 @@ fi
 DEADLINE=900 # an emulated GPU is slow
 export XDG_CACHE_HOME=$work/cache
 
-# train NAME [OPTION...]: the recorded case of $model on 1 rank (tests/reference/record_torchvision.py)
+# train NAME [OPTION...]: run the recorded case of $model on one rank (tests/reference/record_torchvision.py)
 train() {
     local out=$work/$1
     shift
@@ -42,12 +42,12 @@ same_bits() {
     "$COMPARE" --bit-equal "$work/$1/latest/model.safetensors" "$work/$2/latest/model.safetensors"
 }
 
-# losses FILE: one a line
+# losses FILE: print one loss per line
 losses() {
     sed -n 's/.*"event":"step".*"loss":\([0-9.e+-]*\).*/\1/p' "$1"
 }
 
-# near NAME BOUND: every step's loss that near to fp32's, relative
+# near NAME BOUND: the relative difference of each step's loss from fp32's is at most BOUND
 near() {
     losses "$work/$1/log.json" >"$work/narrow"
     losses "$work/fp32/log.json" | paste -d ' ' - "$work/narrow" | awk -v bound="$2" '
@@ -67,11 +67,11 @@ for case in resnet50:8,12,20,24 vgg11_bn:8,12,16,20,24,30; do
     check "$model, fp32: evaluated" grep -q '"val_loss":[0-9]' "$work/fp32/log.json"
     check "$model: a run with asynchronous tasks and small buckets" \
         train async --precision fp32 --gpu-mode async --bucket-mb 0.05 --first-bucket-mb 0.01
-    check "$model: the same bits" same_bits async fp32
+    check "$model: bit-identical" same_bits async fp32
     check "$model: a run in bf16" train bf16 --precision bf16
-    check "$model: bf16 follows fp32" near bf16 0.03
+    check "$model: bf16 losses close to fp32" near bf16 0.03
     check "$model: a run in fp16" train fp16 --precision fp16 --init-scale 1024
-    check "$model: fp16 follows fp32" near fp16 0.005
+    check "$model: fp16 losses close to fp32" near fp16 0.005
 done
 
 finish

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# torchvision's families of models, from model files, on a GPU: in fp32 losses and weights of 10 steps as PyTorch
-# computes them, what tests/parity/test_parity_models.sh demands of a CPU; in fp16 with loss scaling finite losses
-# near fp32's. Exit code 77: there is no GPU.
+# torchvision's model families, from model files, on a GPU: in fp32 losses and weights of 10 steps equal PyTorch's, as
+# tests/parity/test_parity_models.sh checks on a CPU; in fp16 with loss scaling losses are finite and close to fp32's.
+# Exit code 77: no GPU.
 #
 # Environment: as tests/parity/test_parity_models.sh.
 uses_gpu=1
@@ -20,12 +20,12 @@ for name in resnext50 mobilenet_v2 squeezenet1_1 densenet121 shufflenet_v2_x0_5 
     as_pytorch $name 1 --device cuda --no-autotune --workers 1
 done
 
-# losses FILE: one a line
+# losses FILE: print one loss per line
 losses() {
     sed -n 's/.*"event":"step".*"loss":\([0-9.e+-]*\).*/\1/p' "$1"
 }
 
-# fp16_near_fp32 NAME: 3 steps with loss scaling, which leaves none of them out
+# fp16_near_fp32 NAME: compare 3 steps with loss scaling, none of which may be skipped
 fp16_near_fp32() {
     local precision
     run "$WEIGHTS" "$REFERENCE/models/$1.json" "$work/init" || return 1
@@ -43,5 +43,5 @@ fp16_near_fp32() {
         END { printf "  losses within %.1e of fp32 (bound 0.005)\n", worst; exit bad || NR != 3 || worst > 0.005 }' &&
         ! grep -q '"scale":512' "$work/fp16.json"
 }
-check "squeezenet1_1 in fp16: losses near fp32's, no step left out" fp16_near_fp32 squeezenet1_1
+check "squeezenet1_1 in fp16: losses close to fp32's, no step skipped" fp16_near_fp32 squeezenet1_1
 finish

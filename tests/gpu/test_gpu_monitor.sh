@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# starstep monitor against nvidia-smi: the same GPUs, names and memory; and a run on a GPU is seen in memory.
-# Exit code 77: there is no NVIDIA driver.
+# Compares starstep monitor with nvidia-smi: GPUs, names and memory are equal, and the memory of a run on a GPU is
+# visible. Exit code 77: no NVIDIA driver.
 uses_gpu=1
 # shellcheck source=tests/common.sh
 . "${srcdir:-.}/tests/common.sh"
@@ -12,7 +12,7 @@ if ! "${smi[@]}" >"$work/smi" 2>/dev/null || ! [ -s "$work/smi" ]; then
     exit 77
 fi
 
-# watch FOLDER COMMAND...: with a monitor beside it, which ends with it; $log is its file
+# watch FOLDER COMMAND...: run a command with a monitor, which ends with it; $log is the monitor's file
 watch() {
     local dir=$1 command
     shift
@@ -28,8 +28,8 @@ watch() {
 }
 
 # shellcheck disable=SC2317 # called by check
-# agree: the last sample of each GPU and nvidia-smi: equal index, name and total; used within 512 MiB, as
-# others may use the GPU; power where nvidia-smi has it, too
+# agree: the last sample of each GPU has the index, name and total of nvidia-smi; used memory within 512 MiB, because
+# other processes may use the GPU; power if nvidia-smi reports it
 agree() {
     awk -F', ' 'FNR == NR { name[$1] = $2; total[$1] = $3; used[$1] = $4; power[$1] = $5; n++; next }
         FNR > 1 { seen[$2] = $0 }
@@ -46,15 +46,15 @@ agree() {
         }' "$work/smi" "$log"
 }
 watch "$work/idle" sleep 1
-check "idle: as nvidia-smi says" agree
+check "idle: equals nvidia-smi" agree
 
-# A run on GPU 0: the context alone takes more than 100 MiB.
+# A run on GPU 0, whose context needs more than 100 MiB.
 if "$STARSTEP" info | grep -q 'GPUs seen: [1-9]' && ! "$STARSTEP" info | grep -q 'gpu: .*host emulation'; then
     make_data 640 16
     watch "$work/run" "$STARSTEP" train --device cuda --gpu 0 --model wideresnet --width 16,32,64,128 \
         --data-dir "$work/data" --batch-size 64 --epochs 20 --target-accuracy 2
     # shellcheck disable=SC2016 # awk's own fields
-    check "a run: seen in the memory of GPU 0" awk -F', ' '$2 == "0" {
+    check "a run: visible in the memory of GPU 0" awk -F', ' '$2 == "0" {
             if (!n++ || $7 < least) least = $7
             if ($7 > most) most = $7
         } END { print least " to " most " MiB"; exit !(most - least > 100) }' "$log"

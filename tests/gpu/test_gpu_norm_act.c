@@ -1,5 +1,6 @@
-/* test_gpu_norm_act.c: the CUDA normalisation in all its options against double precision, and what
- * it promises besides: bits, places, NaN, the CPU kernel's dropout. */
+/* test_gpu_norm_act.c: compares CUDA normalization with double precision, for all options. Also
+ * tests that runs are bit-identical, in-place operation, NaN, and dropout equal to the CPU
+ * kernel's. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/dropout.h"
 #include "tests/gpu/test_gpu_kernels.h"
@@ -8,7 +9,7 @@
 
 enum { KEY = 12345 };
 
-/* The layer written down as in shapes.h, on NHWC tensors. */
+/* The layer as defined in shapes.h, on NHWC tensors. */
 struct layer {
     struct ss_norm_act op;
     enum ss_dtype dtype;
@@ -83,7 +84,7 @@ static void backward(struct layer *l)
     }
 }
 
-/* Away from the kinks of both ReLUs, where fp32 and double might take different sides. */
+/* Moves inputs away from the kinks of the activations, where fp32 and double may differ. */
 static void leave_kinks(struct layer *l)
 {
     int again = 1;
@@ -131,13 +132,13 @@ static struct layer *layer_make(const struct ss_norm_act *op, enum ss_dtype dtyp
     l->gamma = host_random(channels, 4, SS_DTYPE_F32);
     l->beta = host_random(channels, 5, SS_DTYPE_F32);
     for (size_t c = 0; c < channels; c++)
-        l->gamma[c] = c == 1 ? 0 : 1 + 0.5f * l->gamma[c]; /* 0: as some initialise it */
+        l->gamma[c] = c == 1 ? 0 : 1 + 0.5f * l->gamma[c]; /* some models initialize it to 0 */
     leave_kinks(l);
     backward(l);
     return l;
 }
 
-/* Elements of a byte of the mask, as list.h has it. */
+/* Returns the number of elements per byte of the mask, as defined in list.h. */
 static size_t mask_elements(const struct layer *l)
 {
     const size_t most = 16 / ss_dtype_bytes(l->dtype);
@@ -161,7 +162,7 @@ static struct device_layer upload(struct ss_device *gpu, const struct layer *l)
     if (l->op.relu_out)
         d.mask = gpu_out_bytes(gpu, l->count / mask_elements(l));
     d.ds = d.dy[0];
-    /* In place and not in turn, where there is a choice. */
+    /* Where ds may be a separate tensor, alternate between that and in place. */
     if ((l->ndy > 1 || l->op.relu_out) && l->ndy % 2)
         d.ds = gpu_out(gpu, l->count);
     if (l->op.has_bn) {
@@ -228,7 +229,7 @@ static void check_statistics(struct ss_device *gpu, const struct layer *l,
     }
 }
 
-/* Every bit of it, and that no byte more is written. */
+/* Checks every bit of the mask, and that no byte after it is written. */
 static void check_mask(struct ss_device *gpu, const struct layer *l, const struct device_layer *d)
 {
     if (!l->op.relu_out)
@@ -292,7 +293,7 @@ START_TEST(every_option)
             check_layer(layer_make(&op, _i, 1 + (bits + i) % SS_NORM_MAX_DY));
             if (!op.act)
                 continue;
-            /* Two of the others, in turn */
+            /* Two of the other activations */
             for (int k = 0; k < 2; k++) {
                 op.act = SS_ACT_GELU + (2 * (bits / 4 + 3 * i) + k + bits) % (SS_ACT_COUNT - 2);
                 check_layer(layer_make(&op, _i, 1 + (bits + i) % SS_NORM_MAX_DY));
@@ -302,7 +303,7 @@ START_TEST(every_option)
 }
 END_TEST
 
-/* Stochastic depth, also where a vector is of two samples. */
+/* Stochastic depth, also if a vector spans two samples. */
 START_TEST(shared_drops)
 {
     static const struct ss_act shapes[] = {{7, 8, 3, 1, 8}, {8, 3, 1, 1, 3}, {9, 160, 1, 2, 160}};
@@ -318,7 +319,7 @@ START_TEST(shared_drops)
 }
 END_TEST
 
-/* The ends of activations, as PyTorch has them. */
+/* Values and slopes at the kinks of activations, as in PyTorch. */
 START_TEST(kinks)
 {
     struct ss_device *gpu = gpu_for(SS_DTYPE_F32);
@@ -344,8 +345,8 @@ START_TEST(kinks)
 }
 END_TEST
 
-/* Several blocks, several tiles of channels, tiles that are not full; several chunks of pixels for
- * one block, the last not full. */
+/* Several blocks, several channel tiles, partial tiles; several chunks of pixels per block, the
+ * last one partial. */
 static const struct ss_act large[] = {{3, 640, 5, 4, 640}, {1, 333, 7, 9, 333}, {2, 16, 37, 33, 16},
                                       {1, 264, 9, 7, 264}, {9, 33, 40, 25, 33}, {1, 1, 61, 53, 1}};
 enum { NLARGE = sizeof large / sizeof large[0] };
@@ -358,7 +359,7 @@ START_TEST(many_blocks)
 }
 END_TEST
 
-/* As above with full vectors: the size of a real layer. */
+/* The same with full vectors, at the size of a real layer. */
 START_TEST(many_chunks)
 {
     struct ss_norm_act op = options(5, 1); /* no kinks */
@@ -369,7 +370,7 @@ START_TEST(many_chunks)
 }
 END_TEST
 
-/* Values of which single precision about zero would keep nothing of the variance. */
+/* Means so large that fp32 sums of unshifted squares would lose the variance. */
 START_TEST(large_mean)
 {
     for (int mean = 100; mean <= 10000; mean *= 100) {
@@ -413,7 +414,7 @@ START_TEST(in_place)
 }
 END_TEST
 
-/* Statistics of earlier batches, no dropout. */
+/* Evaluation uses running statistics and no dropout. */
 START_TEST(evaluation)
 {
     struct ss_device *gpu = gpu_for(_i);
@@ -441,7 +442,7 @@ START_TEST(evaluation)
 }
 END_TEST
 
-/* All that a training step writes, one after the other. */
+/* Runs a training step and returns all its outputs, concatenated. */
 static unsigned char *step(const struct layer *l, size_t *bytes)
 {
     struct ss_device *gpu = gpu_for(l->dtype);
@@ -473,8 +474,8 @@ START_TEST(same_bits_again)
 }
 END_TEST
 
-/* What backward does with several gradients is what it does with their rounded sum, up to the order
- * of BatchNorm's sums: unrounded gradients would show more. */
+/* Backward with several gradients equals backward with their rounded sum, except for the order of
+ * BatchNorm's sums. Unrounded gradients would differ more. */
 START_TEST(stored_sum_is_used)
 {
     struct ss_device *gpu = gpu_for(_i);
@@ -507,7 +508,7 @@ START_TEST(stored_sum_is_used)
 }
 END_TEST
 
-/* Which elements dropout keeps, element by element; with and without whole vectors. */
+/* Dropout's mask, element by element; with and without full vectors. */
 START_TEST(dropout_mask)
 {
     struct ss_device *gpu = gpu_for(_i);
@@ -528,7 +529,7 @@ START_TEST(dropout_mask)
 }
 END_TEST
 
-/* The CPU kernel in NHWC, fp32: the same up to the order of sums. */
+/* Equals the CPU kernel in NHWC and fp32, except for the order of sums. */
 START_TEST(as_the_cpu)
 {
     struct ss_device *gpu = gpu_for(SS_DTYPE_F32);
@@ -586,7 +587,7 @@ START_TEST(as_the_cpu)
 }
 END_TEST
 
-/* A run that diverged must show it. */
+/* NaN propagates, so that a diverged run is noticed. */
 START_TEST(nan_stays)
 {
     struct ss_device *gpu = gpu_for(_i);
@@ -612,8 +613,8 @@ START_TEST(nan_stays)
 }
 END_TEST
 
-/* The mask where comparisons are delicate: zeros, what rounds to zero, NaN; the tail of a pixel that
- * fills no vector, and one pixel alone. y is not read: it is gone. */
+/* The mask for zeros, values that round to zero, infinities and NaN; for pixels whose channels do
+ * not fill a vector, and for a single pixel. Backward must not read y, which is NULL. */
 START_TEST(mask_of_junction)
 {
     static const float odd[] = {0, -0.0f, NAN, 1e-30f, -1e-30f, INFINITY, -INFINITY, 1e-3f, -1};
@@ -656,7 +657,7 @@ START_TEST(refusals)
     ss_log_set_quiet(1);
     ck_assert_int_eq(ss_cuda_norm_act_forward(gpu, &op, d.z, d.gamma, d.beta, d.saved, d.y, d.y,
                                               NULL, 1, gpu_put_key(gpu, KEY)),
-                     SS_ERR_INVALID); /* a residual that the layer does not have */
+                     SS_ERR_INVALID); /* a residual, but the layer has none */
     ck_assert_int_eq(ss_cuda_norm_act_forward(gpu, &op, d.z, d.gamma, d.beta, NULL, NULL, d.y, NULL,
                                               1, gpu_put_key(gpu, KEY)),
                      SS_ERR_INVALID);
@@ -690,7 +691,7 @@ END_TEST
 
 START_TEST(halves_are_the_whole)
 {
-    /* A rounding to 2 bytes may fall to the other side. */
+    /* Rounding to 2 bytes may differ by one unit. */
     const struct halves h = {&ss_cuda_kernels, gpu_for((enum ss_dtype)_i),
                              _i == SS_DTYPE_F32 ? 1e-6 : gpu_tolerance((enum ss_dtype)_i) / 4,
                              gpu_put, gpu_get, NULL};
@@ -726,7 +727,7 @@ START_TEST(parts)
 }
 END_TEST
 
-/* Of 16 bytes at a time. */
+/* Views that do not allow 16-byte accesses, or that the operation does not support, are refused. */
 START_TEST(parts_refused)
 {
     struct ss_device *gpu = gpu_for(SS_DTYPE_F16);
@@ -741,7 +742,7 @@ START_TEST(parts_refused)
     void *z = gpu_out(gpu, 32);
     const struct ss_norm_act_grad g = {
         .dy = {z}, .ndy = 1, .ds = z, .z = z, .dz = (char *)z + 16, .adds = 1};
-    gpu_check_failure(ss_cuda_norm_act_backward(gpu, &op, &g), SS_ERR_INVALID, "is a part");
+    gpu_check_failure(ss_cuda_norm_act_backward(gpu, &op, &g), SS_ERR_INVALID, "is a view");
 }
 END_TEST
 

@@ -1,5 +1,5 @@
-/* test_gpu_norm_pool.c: max pooling fused into the CUDA normalisation against the separate kernels,
- * bit for bit, and against double precision.
+/* test_gpu_norm_pool.c: checks that max pooling fused into CUDA normalization is bit-identical to
+ * the separate kernels, and compares it with double precision.
  *
  * BatchNorm's mean and invstd are given, not computed. "Coarse" values are multiples of 1/8, so
  * that windows have equal values, and all sums of backward are exact in any order. */
@@ -17,7 +17,7 @@ struct layer {
     float *z, *r, *dy[SS_NORM_MAX_DY], *gamma, *beta, *saved; /* on the host */
 };
 
-/* What one way of computing gives, as bytes. */
+/* Results of the fused or the separate kernels; tensors as bytes. */
 struct result {
     unsigned char *y, *argmax, *dz, *ds;
     float *dgamma, *dbeta;
@@ -31,7 +31,7 @@ static float *values(size_t count, uint32_t stream, const struct layer *l, int c
     return x;
 }
 
-/* bits: BN, ReLU, residual, second ReLU, dropout. */
+/* bits 0 to 4: BN, ReLU, residual, second ReLU, dropout. */
 static struct layer *layer_make(int bits, struct ss_act shape, int pool, enum ss_dtype dtype,
                                 int ndy, int coarse)
 {
@@ -146,7 +146,7 @@ static struct result fused(const struct layer *l)
     return download(l, &d);
 }
 
-/* By the separate kernels: normalisation, pooling; sum, gradient of pooling, of normalisation. */
+/* Runs the separate kernels: normalization, pooling; sum, their gradients. */
 static struct result separate(const struct layer *l)
 {
     struct device_layer d = upload(gpu_for(l->dtype), l);
@@ -199,8 +199,8 @@ static void check_bits(const struct layer *l, const struct result *got, const st
     check_same("dz", l, got->dz, want->dz, l->count, size);
 }
 
-/* Rows and columns that no window covers; with and without whole vectors. Sums whose order matters
- * are BatchNorm's only. */
+/* Rows and columns not covered by a window; with and without full vectors. The order of sums
+ * matters only for BatchNorm. */
 START_TEST(as_separate_kernels)
 {
     static const struct ss_act shapes[] = {
@@ -220,7 +220,7 @@ START_TEST(as_separate_kernels)
 }
 END_TEST
 
-/* Every size of a window, the last place of the largest included. */
+/* Every window size; the maximum is at the last position of the first window. */
 START_TEST(window_sizes)
 {
     for (int pool = 1; pool <= 16; pool++) {
@@ -237,7 +237,7 @@ START_TEST(window_sizes)
 }
 END_TEST
 
-/* Several blocks and turns of a block, several tiles of channels, the last not full. */
+/* Several blocks and iterations per block, several channel tiles, the last one partial. */
 static const struct ss_act large[] = {{3, 333, 43, 37, 333}, {2, 264, 21, 27, 264}};
 enum { NLARGE = sizeof large / sizeof large[0] };
 
@@ -249,7 +249,7 @@ START_TEST(many_blocks)
 }
 END_TEST
 
-/* As above with full vectors and tiles: the channels of a real layer. */
+/* The same with full vectors and tiles, with the channels of a real layer. */
 START_TEST(many_windows)
 {
     const struct layer *l =
@@ -264,7 +264,7 @@ static double keep_factor(const struct layer *l, size_t i)
     return ss_dropout_keep(KEY, (uint32_t)i, l->op.dropout) ? 1 / (1 - (double)l->op.dropout) : 0;
 }
 
-/* u and s in double. */
+/* Computes u and s, the inputs of both ReLUs, in double precision. */
 static void before_relu(const struct layer *l, size_t i, double *u, double *s)
 {
     const size_t c = i % l->channels;
@@ -274,7 +274,7 @@ static void before_relu(const struct layer *l, size_t i, double *u, double *s)
     *s = fmax(*u, 0) * keep_factor(l, i) + (double)l->r[i];
 }
 
-/* The element of z that a place of a window is. */
+/* Returns the index in z of position `place` in the window of output `out`. */
 static size_t element_of(const struct layer *l, size_t out, int place)
 {
     const struct ss_act *x = &l->pool.x, *y = &l->pool.y;
@@ -285,8 +285,8 @@ static size_t element_of(const struct layer *l, size_t out, int place)
     return ((n * (size_t)x->h + row) * (size_t)x->w + column) * l->channels + c;
 }
 
-/* All options at once. Which of two nearly equal values is larger may depend on the precision, so
- * the reference takes the device's place after a look at the value there. */
+/* All options together. Which of two nearly equal values is larger may depend on the precision, so
+ * the reference uses the device's argmax after checking the value there. */
 START_TEST(double_precision)
 {
     struct layer *l = layer_make(31, (struct ss_act){3, 24, 9, 7, 24}, 2, _i, 3, 0);
@@ -353,7 +353,7 @@ static void check_values(const char *what, const struct layer *l, const unsigned
             ck_abort_msg("%s: element %zu is %g, want %g", what, i, (double)a[i], (double)b[i]);
 }
 
-/* The real ones. */
+/* Replaces the given statistics by those of z. */
 static void take_statistics(struct layer *l)
 {
     if (!l->op.has_bn)
@@ -369,12 +369,12 @@ START_TEST(not_finite)
     for (int bits = 0; bits < 16; bits++) {
         struct layer *l = layer_make(bits, (struct ss_act){1, 8, 5, 9, 8}, 2, _i, 2, 1);
         const struct {
-            int place; /* of the window in the first row with the number of the channel */
+            int place; /* in the window of the first row whose number is the channel's */
             float value;
         } put[] = {{3, NAN}, {0, NAN}, {2, INFINITY}, {1, -INFINITY}};
         for (int o = 0; o < 4; o++)
             l->z[element_of(l, (size_t)(o * 8 + o), put[o].place)] = put[o].value;
-        l->z[element_of(l, 0, 1)] = NAN; /* of two the last */
+        l->z[element_of(l, 0, 1)] = NAN; /* the last of two NaN wins */
         l->r[element_of(l, 5, 2)] = NAN;
         l->dy[1][16 + 6] = NAN;
         for (int place = 0; place < 4; place++)
@@ -390,7 +390,7 @@ START_TEST(not_finite)
 }
 END_TEST
 
-/* With sums that are not exact. */
+/* Repeated runs are bit-identical, with sums that are not exact. */
 START_TEST(same_bits_again)
 {
     const struct layer *l = layer_make(31, (struct ss_act){5, 40, 19, 23, 40}, 2, _i, 3, 0);
@@ -402,7 +402,7 @@ START_TEST(same_bits_again)
 }
 END_TEST
 
-/* Without places of maxima and without dropout; a gradient that nobody wants. */
+/* Without ds in backward; without argmax and dropout in forward. */
 START_TEST(outputs_left_out)
 {
     struct layer *l = layer_make(31, (struct ss_act){2, 16, 7, 5, 16}, 2, _i, 2, 1);

@@ -1,9 +1,10 @@
-/* test_gpu_norm_shortcut.c: additions that apply BatchNorm or a bias to their residual, against double
- * precision. Statistics are drawn: the formulas hold for any. */
+/* test_gpu_norm_shortcut.c: compares additions that apply BatchNorm or a bias to their residual
+ * with double precision. Statistics are random, as the formulas hold for any. */
 #include "tests/gpu/test_gpu_kernels.h"
 #include "kernels/dropout.h"
 
-/* C with and without whole vectors, wider than a block's tile, more pixels than a grid's turn. */
+/* C with and without full vectors, C wider than a tile, more pixels than one iteration of the
+ * grid. */
 static const struct ss_act shapes[] = {
     {2, 16, 3, 5, 16}, {3, 7, 4, 4, 7}, {1, 264, 3, 3, 264}, {4, 8, 96, 96, 8}, {2, 1, 1, 1, 1},
 };
@@ -21,7 +22,7 @@ static const struct {
 enum { NSHAPES = sizeof shapes / sizeof *shapes, NVARIANTS = sizeof variants / sizeof *variants };
 static const uint64_t key = 0x123456789abcdefULL;
 
-/* A BatchNorm's parameters on the host, (C) each. */
+/* Parameters and statistics of a BatchNorm on the host, (C) each. */
 struct norm {
     float *gamma, *beta, *mean, *invstd;
 };
@@ -44,7 +45,8 @@ static float *put_saved(struct ss_device *gpu, const struct norm *n, size_t c)
     return gpu_put_f32(gpu, saved, 2 * c);
 }
 
-/* dz of BatchNorm from the gradient of its output, and its parameters' gradients. */
+/* Computes dz of BatchNorm from the gradient g of its output. Adds the parameters' gradients to
+ * dgamma and dbeta. */
 static void norm_backward(const struct norm *n, const double *g, const float *z, size_t count,
                           size_t c, double *dz, double *dgamma, double *dbeta)
 {
@@ -117,7 +119,7 @@ static void check_one(struct ss_device *gpu, const struct ss_act *shape, int v)
     float *out = gpu_fetch(gpu, y, count);
     gpu_compare("y", out, want, count, dtype);
 
-    /* Backward; where the second ReLU cuts is what y says. */
+    /* Backward; the second ReLU cuts where y <= 0. */
     struct ss_norm_act_grad g = {.ndy = ndy,
                                  .workspace = mask,
                                  .z = on_gpu,
@@ -143,7 +145,7 @@ static void check_one(struct ss_device *gpu, const struct ss_act *shape, int v)
         du[i] = ds[i] * slope[i];
     }
     void *residual = s.r;
-    s.r = bn ? residual : NULL; /* a bias asks for none of it */
+    s.r = bn ? residual : NULL; /* not needed with a bias */
     OK(ss_cuda_norm_shortcut_backward(gpu, &op, &g, &s));
     double *dz = host_doubles(count), *dgamma = host_doubles(c), *dbeta = host_doubles(c);
     norm_backward(&own, du, z, count, c, dz, dgamma, dbeta);
@@ -180,7 +182,7 @@ START_TEST(refused)
     gpu_check_failure(ss_cuda_norm_shortcut_reserve(gpu, &op), SS_ERR_INVALID, "residual");
     op.shortcut = SS_SHORTCUT_BN;
     OK(ss_cuda_norm_shortcut_reserve(gpu, &op));
-    op.act = SS_ACT_RELU; /* which only a bias goes with */
+    op.act = SS_ACT_RELU; /* supported only with a bias */
     gpu_check_failure(ss_cuda_norm_shortcut_reserve(gpu, &op), SS_ERR_INVALID, "residual");
     op.shortcut = SS_SHORTCUT_BIAS;
     OK(ss_cuda_norm_shortcut_reserve(gpu, &op));

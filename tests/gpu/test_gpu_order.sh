@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The order of a step's work on GPUs, in timed emulation (--task-times): tasks take the times that plan
-# --roofline predicts, sums those of the link; what follows a sum is on the update lane, so that a late sum
-# travels during the next forward; a trace gives the times of another run.
+# The order of a step's work on GPUs, in timed emulation (--task-times): tasks take the times predicted by plan
+# --roofline, all-reduces those of the link; the tasks after an all-reduce are on the update lane, so that a late
+# all-reduce overlaps with the next forward pass; a trace gives the times of another run.
 # shellcheck disable=SC2034 # for common.sh
 uses_gpu=1
 # shellcheck source=tests/gpu/gpu_ranks.sh
@@ -10,7 +10,7 @@ export SS_HOSTGPU_DEVICES=2
 need 2
 if [ -z "$emulated" ]; then
     run "$STARSTEP" train --device cuda --task-times h200 --data-dir "$REFERENCE/data"
-    check "a real GPU refuses timed emulation" grep -q 'only an emulated GPU supports timed emulation' "$work/err"
+    check "a real GPU refuses timed emulation" grep -q 'timed emulation requires an emulated GPU' "$work/err"
     finish
 fi
 if [ -z "$PYTHON" ]; then
@@ -24,15 +24,15 @@ make_data 600 8
 model=(--model wideresnet --width 16,32,64,128 --device cuda --batch-size 64)
 timed=(train "${model[@]}" --no-autotune --data-dir "$work/data" --epochs 1 --max-steps 8 --overwrite)
 
-# A sum of bucket 0 ahead, of the front one next, and of the second one last: slow enough to last into the
-# next forward, which waits for the front one alone.
+# The all-reduce of bucket 0 is first, that of the front bucket next, and that of the second bucket last: slow enough to
+# overlap with the next forward pass, which waits only for the front bucket.
 slow=(--bucket-mb 0.8 --first-bucket-mb 0.4 --last-bucket-mb 0.1)
 buckets=$("$STARSTEP" plan "${model[@]}" --batch-size 32 --classes 10 "${slow[@]}" | grep -c ' all-reduce [0-9]')
 order=0,$((buckets - 1))$(seq -f ',%g' -s '' $((buckets - 2)) -1 1)
 
 cat >"$work/look.py" <<'END'
-"""look.py TRACE PLAN.json GB/s US SCALE OVERLAPS MOST: what rank 0's trace shows. A task takes no less than what
-is predicted for it, and more only where a busy host was late with it: its shortest time is at most MOST times that."""
+"""look.py TRACE PLAN.json GB/s US SCALE OVERLAPS MOST: check rank 0's trace. A task takes at least its predicted time,
+and more only if a busy host was late with it: its shortest time is at most MOST times the prediction."""
 import json
 import sys
 
@@ -55,7 +55,7 @@ for row in map(json.loads, open(trace + "/rank-0000.jsonl")):
         if kind == "forward":
             forward.setdefault(step, begin)
             forward[step] = min(begin, forward[step])
-        # plan's is the step of one rank, where with loss scaling backward looks for infinities itself
+        # the plan is for one rank, where with loss scaling backward tasks check for infinities
         if kind in ("forward", "backward") and not any(t["kind"] == "check" for t in tasks.values()):
             lengths.setdefault(name, []).append(end - begin)
 for name, times in lengths.items():  # between two events, rounded to half a microsecond each
@@ -63,7 +63,7 @@ for name, times in lengths.items():  # between two events, rounded to half a mic
     assert min(times) <= most * predicted[name] + 1500, (name, min(times), predicted[name])
 assert updates and set(updates) == {"update"}, set(updates)
 for step, bucket, begin, end in sums:
-    least = scale * (1e3 * us + buckets[bucket] / gb_per_s)  # 2 (n - 1) / n = 1; and its wait for the other rank
+    least = scale * (1e3 * us + buckets[bucket] / gb_per_s)  # 2 (n - 1) / n = 1; plus the wait for the other rank
     assert end - begin >= 0.99 * least - 1500, (step, bucket, end - begin, least)
 late = [s for s in sums if s[0] + 1 in forward and s[3] > forward[s[0] + 1]]
 print(len(late), "of", len(sums), "sums last into the next forward")
@@ -78,13 +78,13 @@ for case in "bf16 1" "fp16 0"; do
     run "$STARSTEP" plan "${model[@]}" --batch-size 32 --classes 10 --precision "$precision" "${slow[@]}" \
         --roofline h200 --json
     cp "$work/out" "$work/plan.json"
-    # With loss scaling no update comes before the last sum.
+    # With loss scaling no update starts before the last all-reduce.
     run "$PYTHON" "$work/look.py" "$work/$precision" "$work/plan.json" 1 20 50 "$overlaps" 1.01
     check "$precision: times, lanes and order" [ "$code" -eq 0 ]
     cat "$work/out"
 done
 
-# The first run's times, from its trace
+# Times from the trace of the first run
 SS_HOSTGPU_TIME_SCALE=1 SS_HOSTGPU_NCCL_LINK=1:20 ranks "${timed[@]}" --precision bf16 "${slow[@]}" \
     --bucket-order "$order" --task-times "$work/bf16" --trace "$work/again"
 check "from a trace: the run" [ "$code" -eq 0 ]
@@ -98,13 +98,13 @@ for t in plan["tasks"]:
 json.dump(plan, open(sys.argv[1], "w"))
 END
 run "$PYTHON" "$work/look.py" "$work/again" "$work/plan.json" 1 20 1 1 1.5
-check "from a trace: its times" [ "$code" -eq 0 ]
+check "from a trace: the times" [ "$code" -eq 0 ]
 
-# ended WHAT PATTERN OPTION...: refused in one line
+# ended WHAT PATTERN OPTION...: check that a run is refused with a message
 ended() {
     ends "$1" "$2" ranks "${timed[@]}" "${@:3}"
 }
-ended "no GPU and no folder of this name" "h300" --task-times h300
+ended "neither a GPU nor a directory" "h300" --task-times h300
 ended "a trace of another model" 'has no task' --model resnet50 --task-times "$work/bf16" --image-size 32
 run "$STARSTEP" train --device cpu --task-times h200 --data-dir "$work/data"
 check "on a CPU" grep -q -- '--task-times h200: tasks of an emulated GPU' "$work/err"

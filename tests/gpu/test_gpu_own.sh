@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A rank and its GPU, told by the emulated one: no context on another GPU, none measured and none reset by the first
-# start of StarPU; no more than two steps in its queue; and a kernel that faults ends all ranks with one line that names the task, without a backtrace.
-# Exit code 77: the GPU is not emulated.
+# A rank and its GPU, as reported by the emulated GPU: no contexts on other GPUs, none measured and none reset by the
+# first start of StarPU; at most two steps enqueued; and a faulting kernel ends all ranks with one line that names the
+# task, without a backtrace. Exit code 77: the GPU is not emulated.
 uses_gpu=1
 # shellcheck source=tests/gpu/gpu_ranks.sh
 . "${srcdir:-.}/tests/gpu/gpu_ranks.sh"
@@ -9,7 +9,7 @@ export SS_HOSTGPU_DEVICES=4 SS_HOSTGPU_REPORT=$work/report
 need 4
 [ -n "$emulated" ] || { echo "skipped: this GPU is real" && exit 77; }
 
-# touched WHAT GPU... -- COMMAND...: the run has contexts on these GPUs alone, and resets none
+# touched WHAT GPU... -- COMMAND...: check that a run has contexts only on these GPUs, and resets none
 touched() {
     local what=$1 gpus=()
     shift
@@ -27,27 +27,28 @@ export HOME=$work/home
 mkdir "$HOME"
 begin=$(date +%s%N)
 touched "the first start" 2 -- tiny_alone a --gpu 2
-echo "it took $((($(date +%s%N) - begin) / 1000000)) ms"
-# Few slots: steps wait for their input, and the report of a step asks for the time between two events.
+echo "the first start took $((($(date +%s%N) - begin) / 1000000)) ms"
+# Few slots: steps wait for their input, and the report of a step queries the time between two events.
 touched "one slot, traced" 2 -- tiny_alone a --gpu 2 --slots 1 --trace "$work/trace"
 touched "asynchronous tasks" 2 -- tiny_alone a --gpu 2 --slots 1 --gpu-mode async
-touched "NCCL alone" 2 -- tiny_alone a --gpu 2 --slots 1 --nccl-always
-# callers: who has called NCCL in that run, "1, on 2": threads, and the fewest cores that one of them had
+touched "NCCL on one rank" 2 -- tiny_alone a --gpu 2 --slots 1 --nccl-always
+# callers: print "1, on 2": the number of threads that called NCCL in the last run, and the minimum number of cores in
+# their affinity masks
 callers() {
     sed -n 's/.*; NCCL called by: //p' "$SS_HOSTGPU_REPORT"
 }
 before=$(callers)
 check "NCCL is called by one thread: $before" [ "${before%, on *}" = 1 ]
-check "on several cores, where four are not two cores of two threads" [ "${before#*, on }" -gt $(($(nproc) >= 8)) ]
+check "on several cores, if the machine has at least eight" [ "${before#*, on }" -gt $(($(nproc) >= 8)) ]
 SS_HOSTGPU_NCCL_LEAVES_ONE_CORE=1 touched "NCCL leaves a narrow affinity behind" 2 -- tiny_alone a --gpu 2 --nccl-always
-check "what NCCL leaves behind does not stay: $(callers)" [ "$(callers)" = "$before" ]
+check "the affinity is restored: $(callers)" [ "$(callers)" = "$before" ]
 touched "a run on the CPU" -- tiny_alone a --device cpu
 way=launch
 touched "two ranks" 0 1 -- tiny_ranks a --slots 1
-check "nothing of StarPU's is left in HOME" test ! -e "$HOME/.starpu"
+check "StarPU leaves no files in HOME" test ! -e "$HOME/.starpu"
 
-# queued STEPS SECONDS: the most that a stream held in a run of so many steps, whose kernels begin so late, "N, of" all that
-# it was given. NCCL: without it the updates wait for the metrics anyway.
+# queued STEPS SECONDS: print "N, of M" for a run of so many steps whose kernels start late: the maximum number of items
+# queued in a stream, of all its items. Uses NCCL, because without it updates wait for the metrics anyway.
 queued() {
     local starter
     rm -f "$SS_HOSTGPU_REPORT"
@@ -59,16 +60,16 @@ queued() {
     wait $starter
     sed 's/.*queued: \([0-9]*, of [0-9]*\).*/\1/' "$SS_HOSTGPU_REPORT"
 }
-# The first step has less to wait for than those behind it.
+# The first step has fewer waits than the following ones.
 two=$(queued 2 2)
-# What a busy machine does not enqueue in the first time it does in the second.
+# A busy machine may need more time to enqueue the steps.
 for seconds in 2 20 60; do
     six=$(queued 6 $seconds)
     step=$(((${six#*of } - ${two#*of }) / 4))
     [ "${six%,*}" -le $step ] || break
 done
 check "at most two steps are enqueued: $six items in six steps, $step in each" [ "${six%,*}" -lt $((2 * step)) ]
-check "more than one is" [ "${six%,*}" -gt $step ]
+check "more than one step is enqueued" [ "${six%,*}" -gt $step ]
 unset SS_HOSTGPU_REPORT
 
 # faults WHAT PATTERN COMMAND...
@@ -79,10 +80,10 @@ faults() {
 GPU='GPU: an illegal memory access was encountered, in'
 for launch in 1 100 400; do
     SS_HOSTGPU_FAULT=$launch SS_HOSTGPU_JITTER=100 faults "launch $launch faults" "$GPU .* or a task before it" tiny_alone b
-    # At the end of the run other threads may meet it, too.
-    [ $launch -eq 400 ] || check "it is one line" test "$(wc -l <"$work/err")" -eq 1
+    # At the end of the run other threads may report it, too.
+    [ $launch -eq 400 ] || check "the message is one line" test "$(wc -l <"$work/err")" -eq 1
 done
-SS_HOSTGPU_FAULT=1 CUDA_LAUNCH_BLOCKING=1 faults "with blocking launches the task is known" "$GPU convert of step 1" tiny_alone b
+SS_HOSTGPU_FAULT=1 CUDA_LAUNCH_BLOCKING=1 faults "blocking launches identify the task" "$GPU convert of step 1" tiny_alone b
 SS_HOSTGPU_FAULT=100 faults "asynchronous tasks" "$GPU " tiny_alone b --gpu-mode async
 variables_of=('' SS_HOSTGPU_FAULT=100)
 way=torchrun

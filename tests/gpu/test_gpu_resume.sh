@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs on a GPU that go on from a checkpoint: momentum, master weights and loss scale come back from the
-# device, and go there, so that steps, scales and weights are those of a run that nobody disturbed.
+# Resumed runs on a GPU: momentum, master weights and loss scale are saved from the device and restored to it, so that
+# steps, scales and weights equal those of an uninterrupted run.
 uses_gpu=1
 # shellcheck source=tests/common.sh
 . "${srcdir:-.}/tests/common.sh"
@@ -15,14 +15,14 @@ if [ "${gpus:-0}" -eq 0 ]; then
     exit 77
 fi
 
-# Epochs of 4 steps. The scale doubles after 2 good steps, halves where it is too much, and the
-# interruption comes in between.
+# Epochs of 4 steps. The scale doubles after 2 steps without overflow and halves after an overflow. The run is
+# interrupted in between.
 make_data 16 4
 # shellcheck disable=SC2054 # commas inside one word
 train=(train --device cuda --data-dir "$work/data" --width 8,8,8,8 --batch-size 4 --seed 1 --dropout 0.3
     --epochs 2 --target-accuracy 2 --workers 1 --no-autotune --scale-interval 2 --init-scale 65536)
 
-# resumed WHAT COMMAND...: in one run, and in parts of 2 and 6 steps
+# resumed WHAT COMMAND...: compare one run with a run interrupted after 2 of 8 steps
 resumed() {
     local what=$1 name
     shift
@@ -48,10 +48,10 @@ else
     resumed "fp16, 2 ranks" "$STARSTEP" launch -n 2 "${train[@]}" --precision fp16
 fi
 
-# Another format is told, and goes on from the fp32 weights.
+# A change of the precision is reported, and training continues from the fp32 weights.
 what="from fp16 to bf16"
 run "$STARSTEP" "${train[@]}" --precision bf16 --resume "$work/fp16.parts/epoch-0001" --max-steps 6
 check "$what: exit code $code" [ $code -eq 0 ]
-says '/training.safetensors: --precision was fp16 and is now bf16; the run goes on with that$'
+says '/training.safetensors: --precision was fp16 and is now bf16; the run continues with the new value$'
 
 finish

@@ -1,12 +1,12 @@
-/* test_gpu_roofline.c: each task of a step launches on the emulated GPU as often as predicted: so
- * src/kernels/cost_model follows src/kernels/cuda. */
+/* test_gpu_roofline.c: checks that each task of a step makes the predicted number of launches on
+ * the emulated GPU, so that src/kernels/cost_model stays consistent with src/kernels/cuda. */
 #include "sim/roofline.h"
 #include "tests/runtime/exec_common.h"
 
 enum { MOST_TASKS = 512, SIDE = 32 };
 unsigned long hostgpu_enqueued(void); /* hostgpu/hostgpu.h, which is C++ */
 
-/* Of each task, by its index. */
+/* Launch counts per task, by its index: before the task, and in it. */
 static unsigned long before[MOST_TASKS], launches[MOST_TASKS];
 
 static enum ss_status begins(void *arg, const struct ss_step_args *args, int lane, ss_stream stream)
@@ -75,7 +75,7 @@ START_TEST(small_models)
 }
 END_TEST
 
-START_TEST(micro_steps)
+START_TEST(micro_batches)
 {
     struct setting s = usual;
     s.dtype = SS_DTYPE_F16;
@@ -86,7 +86,7 @@ START_TEST(micro_steps)
 }
 END_TEST
 
-/* Norms of each parameter, clipping and an average; and, without norms, spans. */
+/* LAMB with norms of each parameter, clipping and EMA; AdamW with spans. */
 START_TEST(optimizers)
 {
     struct setting s = usual;
@@ -100,7 +100,7 @@ START_TEST(optimizers)
 }
 END_TEST
 
-/* Narrow, as only the numbers of launches matter. */
+/* Narrow models, as only the numbers of launches matter. */
 static const char *const models[][2] = {
     {"wideresnet", "8,8,16,16"}, {"resnet50", "8,8,8,8"}, {"vgg11_bn", "8,8,8,8,8,16"}};
 
@@ -138,7 +138,7 @@ int main(void)
     TCase *t = tcase_create("gpu_roofline");
     tcase_set_timeout(t, 600);
     tcase_add_loop_test(t, small_models, 0, 2 * TEST_GRAPHS);
-    tcase_add_test(t, micro_steps);
+    tcase_add_test(t, micro_batches);
     tcase_add_loop_test(t, optimizers, 0, 2);
     tcase_add_loop_test(t, built_in_models, 0, 2 * (int)(sizeof models / sizeof *models));
     suite_add_tcase(suite, t);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# --shard-optimizer on two GPUs: losses, scales, weights and checkpoints of the plain update, in fp32 and in
-# fp16 with its loss scale, where only one rank sees an infinity; with an average of the weights, and with
-# clipping; and runs that go on with and without it. Two ranks' sums have the same bits in halves.
+# --shard-optimizer on two GPUs: losses, scales, weights and checkpoints equal those of the plain update, in fp32 and in
+# fp16 with a loss scale, where only one rank has an infinity; with EMA of the weights and with clipping; and runs that
+# resume with and without it. With two ranks, reduce-scatter and all-reduce are bit-identical.
 uses_gpu=1
 . "${srcdir:-.}/tests/gpu/gpu_ranks.sh"
 . "${srcdir:-.}/tests/train/resume_facts.sh"
@@ -9,7 +9,7 @@ uses_gpu=1
 export SS_HOSTGPU_DEVICES=${SS_HOSTGPU_DEVICES:-2}
 need 2
 
-# Epochs of 4 steps. The scale doubles after 2 good steps, halves where it is too much.
+# Epochs of 4 steps. The scale doubles after 2 steps without overflow and halves after an overflow.
 make_data 16 4
 # train NAME STEPS [OPTION...]
 train() {
@@ -22,7 +22,7 @@ train() {
         --log-json "$work/$name.log" --checkpoint-dir "$work/$name" "$@"
 }
 
-# same A B [FROM]: losses and scales from that step on, weights and both files' tensors
+# same A B [FROM]: compare losses and scales from step FROM, weights, and the tensors of both checkpoint files
 same() {
     local file
     facts "$work/$1.log" | tail -n "+${3:-1}" >"$work/a"
@@ -34,7 +34,7 @@ same() {
     for file in "$1" "$2"; do
         grep -o '"val_ema[a-z_]*":[^,}]*' "$work/$file.log" | tail -n 2 >"$work/average.$file"
     done
-    check "$2: the average's figures of $1" eval "[ -s $work/average.$1 ] && cmp $work/average.$1 $work/average.$2"
+    check "$2: the EMA's evaluation of $1" eval "[ -s $work/average.$1 ] && cmp $work/average.$1 $work/average.$2"
     for file in "$1" "$2"; do
         tensors "$work/$file/latest/training.safetensors" >"$work/states.$file"
     done
@@ -49,7 +49,7 @@ train fp16 6 "${half[@]}"
 check "the loss scale moved" [ "$(awk '/^step/ {print $6}' <(facts "$work/fp16.log") | sort -u | wc -l)" -gt 1 ]
 train fp16shard 6 "${half[@]}" --shard-optimizer
 same fp16 fp16shard
-# What computes in fp32 differs most where nothing is clipped and steps are large.
+# Differences of computation in fp32 are largest without clipping and with large steps.
 train bf16 6 --precision bf16 --base-lr 0.01
 train bf16shard 6 --precision bf16 --base-lr 0.01 --shard-optimizer
 same bf16 bf16shard
@@ -59,6 +59,6 @@ train toplain 6 "${half[@]}" --resume "$work/fp16shard/step-00000003"
 same fp16 toplain 4
 
 run "$STARSTEP" trace report "$work/trace"
-check "the trace has sums and gathers" eval "[ $code -eq 0 ] && grep -q '^gather 1 ' $work/out && grep -q '^1 ' $work/out"
+check "the trace has reduce-scatters and all-gathers" eval "[ $code -eq 0 ] && grep -q '^gather 1 ' $work/out && grep -q '^1 ' $work/out"
 
 finish

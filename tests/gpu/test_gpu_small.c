@@ -1,5 +1,5 @@
-/* test_gpu_small.c: sums, casts, biases and the input's conversion. Most results are exact: one
- * rounding of a few fp32 operations. */
+/* test_gpu_small.c: tests sums, casts, biases and input conversion on a GPU. Most results are
+ * exact: a few fp32 operations with one rounding. */
 #include "tests/gpu/test_gpu_small.h"
 
 static struct {
@@ -30,7 +30,7 @@ static _Noreturn void differ(const char *what, const float *got, const float *wa
                  (double)want[i]);
 }
 
-/* No assertions in these loops: Check writes a record for each of them. */
+/* No assertions in these loops: Check writes a record for each. */
 void check_equal(const char *what, const float *got, const float *want, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -46,7 +46,7 @@ void check_near(const char *what, const float *got, const float *want, size_t co
             differ(what, got, want, count, i);
 }
 
-/* The last is more than one turn of the grid of one multiprocessor. */
+/* The last takes more than one iteration of the grid on one multiprocessor. */
 static const size_t counts[] = {1, 3, 8, 77, 1024, 300001};
 enum { NCOUNTS = sizeof counts / sizeof counts[0] };
 
@@ -104,8 +104,8 @@ START_TEST(casts)
 }
 END_TEST
 
-/* C with and without 16-byte accesses, wider than a block of threads, and more pixels than one turn
- * of the grid. The last has more pixels than 512 shares of 8 pixels a thread. */
+/* C with and without 16-byte accesses, C wider than a block of threads, and more pixels than one
+ * iteration of the grid. The last has more pixels than 512 shares of 8 pixels per thread. */
 static const struct ss_act biased[] = {
     {2, 160, 4, 4, 160},   {3, 10, 1, 1, 10},   {2, 3, 5, 7, 3},      {1, 2056, 2, 2, 2056},
     {1, 2057, 1, 3, 2057}, {9, 64, 16, 16, 64}, {1, 8, 1, 1, 8},      {2, 4, 3, 3, 4},

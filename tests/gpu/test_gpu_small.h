@@ -1,4 +1,4 @@
-/* The parts of gpu_small_tests(), a file each, and what they share. */
+/* The groups of gpu_small_tests(), one file each, and their shared code. */
 #ifndef SS_TESTS_TEST_GPU_SMALL_H
 #define SS_TESTS_TEST_GPU_SMALL_H
 
@@ -10,14 +10,14 @@ void add_loss_tests(TCase *t);
 void add_optimizer_tests(TCase *t);
 void add_wire_tests(TCase *t);
 
-/* The device, which until the test's end counts as one with a single multiprocessor: grids are
- * small, and loops over them take several turns with few data. */
+/* Returns the device, set to a single multiprocessor until the end of the test: grids are small, so
+ * that grid-stride loops take several iterations with little data. */
 struct ss_device *gpu_one_sm(enum ss_dtype dtype);
-void restore_sms(void); /* at that end: a fixture of the test case */
+void restore_sms(void); /* teardown fixture: resets the number of multiprocessors */
 
-/* Equal values, and NaN where NaN is wanted. */
+/* Fails unless the values are equal, and NaN where want is NaN. */
 void check_equal(const char *what, const float *got, const float *want, size_t count);
-/* |got - want| <= tolerance everywhere. */
+/* Fails unless |got - want| <= tolerance everywhere. */
 void check_near(const char *what, const float *got, const float *want, size_t count,
                 double tolerance);
 

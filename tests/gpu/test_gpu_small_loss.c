@@ -1,4 +1,5 @@
-/* test_gpu_small_loss.c: softmax cross-entropy on a GPU against double precision and the CPU's. */
+/* test_gpu_small_loss.c: compares softmax cross-entropy on a GPU with double precision and with the
+ * CPU kernel. */
 #include "kernels/cpu/cpu.h"
 #include "tests/gpu/test_gpu_small.h"
 #include "tests/kernels/loss_reference.h"
@@ -24,7 +25,7 @@ static void reference_make(struct reference *r, int n, int k, int kind, enum ss_
     for (size_t i = 0; i < r->count; i++)
         r->logits[i] = gpu_round(r->logits[i] * 8, dtype);
     loss_labels(n, k, loss_mixed(kind), r->labels);
-    if (k > 40) /* equal maxima in two lanes, and far apart in one; the first is right in row 0 */
+    if (k > 40) /* equal maxima in two lanes, twice in each; the first is right in row 0 */
         for (int i = 0; i < 2 && i < n; i++) {
             r->labels[i] = ss_label_of(i ? 40 : 7);
             r->logits[i * k + 7] = r->logits[i * k + 8] = r->logits[i * k + 39] =
@@ -37,7 +38,8 @@ static void reference_make(struct reference *r, int n, int k, int kind, enum ss_
     }
 }
 
-/* With metrics that begin as *m (accumulate) or as anything. Returns the gradient, or NULL. */
+/* Runs the loss and stores the metrics in *m, adding to them if accumulate is set. Returns the
+ * gradient, or NULL if gradient is 0. */
 static float *run(struct ss_device *gpu, const struct reference *r, const struct ss_scaler *scaler,
                   struct ss_metrics *m, int accumulate, int in_place, int gradient)
 {
@@ -92,7 +94,7 @@ START_TEST(loss_and_gradient)
     ck_assert_ptr_null(run(gpu, &r, NULL, &again, 0, 0, 0));
     ck_assert_mem_eq(&again, &m, sizeof m);
 
-    /* Sums go on; the scale is the scaler's. */
+    /* Metrics accumulate; the scale is the scaler's. */
     struct ss_scaler scaler = ss_scaler_defaults();
     scaler.scale = 256;
     struct ss_metrics sum = {100, 20, 30, 4, 6, 50};
@@ -123,7 +125,7 @@ START_TEST(agrees_with_cpu)
         struct ss_metrics a = {0}, b = {0};
         const float *got = run(gpu, &r, NULL, &a, 0, 0, 1);
         OK(ss_cpu_kernels.loss(cpu, r.n, r.k, r.logits, r.labels, r.smoothing, NULL, &b, 1, want));
-        b.scale = 1; /* not the CPU kernel's business */
+        b.scale = 1; /* not set by the CPU kernel */
         check_metrics(&a, &b);
         check_near("dlogits", got, want, r.count, 1e-6 / r.n);
     }
@@ -131,7 +133,7 @@ START_TEST(agrees_with_cpu)
 }
 END_TEST
 
-/* One row of three classes; the metrics and the gradient. */
+/* Runs one row of three classes. Returns the metrics and stores the gradient in d. */
 static struct ss_metrics three(struct ss_device *gpu, float a, float b, float c, int label,
                                float *d)
 {
@@ -146,7 +148,7 @@ static struct ss_metrics three(struct ss_device *gpu, float a, float b, float c,
     return m;
 }
 
-/* As PyTorch does it; the logits are exact in every format. */
+/* Equals results recorded from PyTorch; the logits are exact in every format. */
 START_TEST(recorded)
 {
     const enum ss_dtype dtype = (enum ss_dtype)(_i % GPU_DTYPES);
@@ -168,7 +170,7 @@ START_TEST(recorded)
 }
 END_TEST
 
-/* Another class that is none counts as bad, too. */
+/* An invalid second class counts as bad, too. */
 START_TEST(other_that_is_none)
 {
     struct ss_device *gpu = gpu_for((enum ss_dtype)_i);
@@ -200,7 +202,7 @@ START_TEST(extremes)
     ck_assert_float_eq(d[2], 0);
     ck_assert_double_eq(m.bad, 0);
     m = three(gpu, 2, 2, 2, 1, d);
-    ck_assert_double_eq(m.correct, 0); /* the first of equals is 0 */
+    ck_assert_double_eq(m.correct, 0); /* the first of equal maxima is class 0 */
     m = three(gpu, 2, 2, 2, 0, d);
     ck_assert_double_eq(m.correct, 1);
 
@@ -215,7 +217,7 @@ START_TEST(extremes)
         ck_assert(!isfinite(m.loss));
         ck_assert_double_eq(m.top5, !isnan(m.loss));
     }
-    m = three(gpu, 0, -INFINITY, 0, 0, d); /* another class than the label's is impossible: fine */
+    m = three(gpu, 0, -INFINITY, 0, 0, d); /* probability 0 of another class is valid */
     ck_assert_double_eq(m.bad, 0);
     ck_assert_double_eq_tol(m.loss, log(2), 1e-6);
     ck_assert_float_eq(d[1], 0);
@@ -229,7 +231,7 @@ START_TEST(extremes)
         for (int j = 0; j < 3; j++)
             ck_assert_float_eq(d[j], 0);
     }
-    m = three(gpu, NAN, 1, 2, -1, d); /* a row that does not count: whatever it holds */
+    m = three(gpu, NAN, 1, 2, -1, d); /* a row without label is ignored, even with NaN */
     ck_assert(m.loss == 0 && m.count == 0 && m.bad == 0);
     for (int j = 0; j < 3; j++)
         ck_assert_float_eq(d[j], 0);

@@ -1,4 +1,4 @@
-/* test_gpu_small_optimizer.c: optimizers and dynamic loss scaling on a GPU. */
+/* test_gpu_small_optimizer.c: tests optimizers and dynamic loss scaling on a GPU. */
 #include "kernels/cpu/cpu.h"
 #include "tests/gpu/test_gpu_small.h"
 #include "tests/kernels/rule_reference.h"
@@ -41,7 +41,7 @@ static void step(struct ss_device *gpu, struct bucket *b, const float *g,
     OK(ss_cuda_update(gpu, &u));
 }
 
-/* The weights' copy is their rounding, exactly. */
+/* Fails unless the copy equals the rounded weights. */
 static void check_copy(struct ss_device *gpu, const struct bucket *b)
 {
     if (!b->copy)
@@ -52,8 +52,9 @@ static void check_copy(struct ss_device *gpu, const struct bucket *b)
     check_equal("copy", gpu_fetch(gpu, b->copy, b->count), w, b->count);
 }
 
-/* A rule in double precision, in spans or not, with clipping and an average of the weights; then, of the
- * same bits, with a loss scale and three steps that were left out before, which do not count. */
+/* Compares a rule with double precision, with or without spans, with clipping and an EMA of the
+ * weights. The same steps with a loss scale must be bit-identical; their three skipped steps do not
+ * count. */
 static void rule_steps_of(struct ss_device *gpu, const struct rule_case *c, int spans, size_t count)
 {
     enum { KINDS = 4 };
@@ -106,7 +107,7 @@ static void rule_steps_of(struct ss_device *gpu, const struct rule_case *c, int 
         u.step = 1 + at / 2 + (at % 2 ? 3 : 0);
         u.scaler = at % 2 ? device_scaler : NULL;
         OK(ss_cuda_copy(gpu, g, small, count * sizeof *small));
-        OK(ss_cuda_squares(gpu, 16, g, 1, squares)); /* as of two buckets */
+        OK(ss_cuda_squares(gpu, 16, g, 1, squares)); /* as for two buckets */
         if (count > 16)
             OK(ss_cuda_squares(gpu, count - 16, g + 16, 0, squares));
         OK(ss_cuda_update(gpu, &u));
@@ -133,12 +134,12 @@ START_TEST(rule_steps)
         if (ss_rule_has_norms(rule_cases[k].rule))
             continue;
         rule_steps_of(gpu, &rule_cases[k], 0, 16);
-        rule_steps_of(gpu, &rule_cases[k], 0, 50000); /* more than one turn of the grid */
+        rule_steps_of(gpu, &rule_cases[k], 0, 50000); /* several iterations of the grid */
     }
 }
 END_TEST
 
-/* In spans whose factors are 1 a bucket gets the bits that it gets without. */
+/* Spans with factors of 1 give results bit-identical to those without spans. */
 START_TEST(spans_change_nothing)
 {
     enum { COUNT = 5 * SS_UPDATE_CHUNK, KINDS = 4 };
@@ -180,8 +181,8 @@ START_TEST(spans_change_nothing)
 }
 END_TEST
 
-/* A CPU makes the same bits, whatever the format of the copy: with an average, clipping and a loss scale,
- * in spans or not, three steps left out before and one between. */
+/* Fails unless a CPU's update is bit-identical, in any format of the copy: with an EMA, clipping
+ * and a loss scale, with or without spans, with three skipped steps before and one between. */
 static void same_on_cpu(struct ss_device *gpu, struct ss_device *cpu, const struct rule_case *c,
                         int spans)
 {
@@ -264,7 +265,7 @@ START_TEST(sgd_skips)
     if (copy1)
         ck_assert_mem_eq(gpu_fetch(gpu, b.copy, COUNT), copy1, COUNT * sizeof(float));
 
-    OK(ss_cuda_scaler_update(gpu, device)); /* found is 0 again: the next step counts */
+    OK(ss_cuda_scaler_update(gpu, device)); /* resets found: the next step counts */
     g[COUNT - 1] = 0;
     step(gpu, &b, g, device);
     ck_assert(memcmp(gpu_fetch_f32(gpu, b.w, COUNT), w1, COUNT * sizeof(float)));
@@ -297,24 +298,24 @@ static int found(struct ss_device *gpu, const float *grads, size_t count, int be
     OK(ss_cuda_scaler_check(gpu, count, gpu_put_f32(gpu, grads, count), device));
     gpu_get_bytes(gpu, device, &after, sizeof after);
     scaler.found = after.found;
-    ck_assert_mem_eq(&scaler, &after, sizeof after); /* nothing else has changed */
+    ck_assert_mem_eq(&scaler, &after, sizeof after); /* no other field has changed */
     return after.found;
 }
 
 START_TEST(scaler_check)
 {
     static const float bad[] = {INFINITY, -INFINITY, NAN, -NAN};
-    static const size_t sizes[] = {1, 2, 5, 1024, 100003}; /* the last: several turns and a tail */
+    static const size_t sizes[] = {1, 2, 5, 1024, 100003}; /* the last has several iterations */
     struct ss_device *gpu = gpu_one_sm(SS_DTYPE_F16);
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         const size_t count = sizes[s];
         float *g = host_random(count, 1, SS_DTYPE_F32);
-        g[0] = 3.4028235e38f; /* the largest number, and some of the smallest */
+        g[0] = 3.4028235e38f; /* extreme finite values are not infinite */
         g[count / 2] = -3.4028235e38f;
         g[count / 3] = 0x1p-149f;
         ck_assert_int_eq(found(gpu, g, count, 0), 0);
         ck_assert_int_eq(found(gpu, g, count, 1), 1); /* found in another bucket */
-        /* The first and the last, and those on both sides of the end of whole vectors. */
+        /* The first, the last and a middle element, and both sides of the end of full vectors. */
         const size_t tail = count / 4 * 4;
         const size_t places[] = {0, count - 1, count / 2, tail ? tail - 1 : 0, tail % count};
         for (size_t p = 0; p < sizeof places / sizeof places[0]; p++) {
@@ -332,7 +333,7 @@ START_TEST(scaler_check)
 }
 END_TEST
 
-/* torch.amp.GradScaler's rule, on the host. */
+/* Applies torch.amp.GradScaler's rule on the host. */
 static void rule(struct ss_scaler *s)
 {
     if (s->found) {

@@ -1,4 +1,4 @@
-/* test_gpu_small_pool.c: pooling on a GPU against a naive one. */
+/* test_gpu_small_pool.c: compares pooling on a GPU with a naive reference. */
 #include "tests/gpu/test_gpu_small.h"
 
 struct reference {
@@ -25,8 +25,8 @@ static const struct {
 };
 enum { NSQUARE = sizeof cases / sizeof cases[0] };
 
-/* Unequal windows, ceilings, both ways of counting, adaptive; heights and widths of x and y. What their
- * windows are is tested against PyTorch's formulas on the CPU. */
+/* Non-square windows, ceil mode, count_pad 0 and 1, adaptive pooling. Only channels, heights and
+ * widths of x and y are given. The windows are tested against PyTorch's formulas on the CPU. */
 static const struct ss_pool_shape others[] = {
     {SS_POOL_MAX, {0, 12, 9, 7, 0}, {0, 0, 5, 2, 0}, {3, 2}, {2, 3}, {1, 0}, 0},
     {SS_POOL_MAX, {0, 16, 8, 7, 0}, {0, 0, 4, 3, 0}, {3, 3}, {2, 2}, {0, 0}, 0},
@@ -46,7 +46,7 @@ static size_t at(const struct ss_act *a, int n, int h, int w, int c)
     return (size_t)((n * a->h + h) * a->w + w) * (size_t)a->c + (size_t)c;
 }
 
-/* One output: its value, its place, and what dx gets of its gradient. */
+/* Computes one output: its value and argmax, and adds its gradient to dx. */
 static void window(struct reference *r, int n, int p, int q, int c)
 {
     const struct ss_pool_shape *s = &r->s;
@@ -114,7 +114,7 @@ static void reference_make(struct reference *r, int i, enum ss_dtype dtype)
     r->y = host_doubles(r->outputs);
     r->dx = host_doubles(r->inputs);
     r->argmax = host_alloc(r->outputs);
-    /* Few different values: many windows have several maxima. */
+    /* Few distinct values: many windows have several maxima. */
     if (i % 2 == 0)
         for (size_t k = 0; k < r->inputs; k++)
             r->x[k] = floorf(3 * r->x[k]);
@@ -148,7 +148,7 @@ static void run(const struct reference *r, struct ss_device *gpu)
     gpu_compare("dx", got, r->dx, r->inputs, dtype);
     for (size_t i = 0; i < r->inputs; i++)
         if (r->dx[i] == 0 && fabsf(got[i]) > 1e-7f) /* contributions may cancel */
-            ck_abort_msg("dx: element %zu gets nothing, and is %g", i, (double)got[i]);
+            ck_abort_msg("dx: element %zu is %g instead of 0", i, (double)got[i]);
 }
 
 START_TEST(pooling)
@@ -161,7 +161,7 @@ START_TEST(pooling)
 }
 END_TEST
 
-/* Minus infinity everywhere; a NaN wins, the last of several; infinities. */
+/* Infinities and NaN: the last NaN of a window wins; windows may contain only -infinity. */
 START_TEST(special_values)
 {
     struct ss_device *gpu = gpu_for((enum ss_dtype)_i);

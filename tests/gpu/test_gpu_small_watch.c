@@ -1,11 +1,12 @@
-/* Kernels that make gradients of parameters see infinities in them (watch_gradients): each kind of
- * parameter on its own, the others of the same call being finite where that can be. */
+/* test_gpu_small_watch.c: checks that kernels which compute parameter gradients detect infinities
+ * in them (watch_gradients), for each kind of parameter. The other gradients of the same call are
+ * finite where possible. */
 #include "tests/gpu/test_gpu_small.h"
 
 enum { N = 2, C = 16, SIDE = 3, PIXELS = N * SIDE * SIDE, COUNT = PIXELS * C, OUTPUTS = 5 };
 static const struct ss_act act = {N, C, SIDE, SIDE, C};
 
-/* What a call reads: finite, but for `bad` somewhere. */
+/* Inputs and outputs of a call. Inputs are finite, except for one value `bad`. */
 struct inputs {
     struct ss_device *gpu;
     void *x, *dy, *narrow;
@@ -78,7 +79,7 @@ static const struct {
     {"GroupNorm's gamma and beta", groupnorm, IN_DY},
 };
 
-/* found, after a call that is watched by a scaler, or by none */
+/* Returns the scaler's `found` after a call, with or without watch_gradients. */
 static int found(struct ss_device *gpu, int which, enum where where, float bad, int watched)
 {
     const enum ss_dtype dtype = ss_cuda_dtype(gpu);
@@ -112,15 +113,15 @@ START_TEST(each_kind)
     struct ss_device *gpu = gpu_for((enum ss_dtype)_i);
     for (int k = 0; k < (int)(sizeof cases / sizeof cases[0]); k++) {
         const char *what = cases[k].what;
-        ck_assert_msg(!found(gpu, k, NOWHERE, 0, 1), "%s: all finite, and something found", what);
+        ck_assert_msg(!found(gpu, k, NOWHERE, 0, 1), "%s: infinity found in finite values", what);
         ck_assert_msg(found(gpu, k, cases[k].bad, INFINITY, 1), "%s: infinity not found", what);
         ck_assert_msg(found(gpu, k, cases[k].bad, NAN, 1), "%s: NaN not found", what);
-        ck_assert_msg(!found(gpu, k, cases[k].bad, NAN, 0), "%s: found unasked", what);
+        ck_assert_msg(!found(gpu, k, cases[k].bad, NAN, 0), "%s: found without a scaler", what);
     }
 }
 END_TEST
 
-/* Every place of what the convolutions' gradients are cast by. */
+/* Every position in the cast that converts the gradients of convolutions. */
 START_TEST(each_place)
 {
     enum { CAST = 19 };
@@ -136,7 +137,7 @@ START_TEST(each_place)
         gpu_get_bytes(gpu, device, &after, sizeof after);
         ck_assert_int_eq(after.found, at < CAST);
         after.found = 0;
-        ck_assert_mem_eq(&after, &scaler, sizeof after); /* nothing else has changed */
+        ck_assert_mem_eq(&after, &scaler, sizeof after); /* no other field has changed */
     }
 }
 END_TEST

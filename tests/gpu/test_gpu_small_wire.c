@@ -1,5 +1,5 @@
-/* test_gpu_small_wire.c: gradients rounded for their way on a GPU: the bits that the host makes,
- * and the values that the formats' definitions give. */
+/* test_gpu_small_wire.c: checks that gradients rounded on a GPU for communication are bit-identical
+ * to the host's, and follow the definitions of the formats. */
 #include "kernels/cpu/wire.h"
 #include "tests/gpu/test_gpu_small.h"
 
@@ -12,7 +12,7 @@ static float float_of(uint32_t bits)
     return x;
 }
 
-/* Packed on the device, then brought back. */
+/* Packs and unpacks on the device, and compares with the host and with gpu_round. */
 static void check_way(struct ss_device *gpu, const char *what, enum ss_dtype t, const float *x,
                       size_t count, float scale)
 {
@@ -37,7 +37,7 @@ static void check_way(struct ss_device *gpu, const char *what, enum ss_dtype t, 
     check_equal(what, value, wide, count);
 }
 
-/* Every number of the format, the floats halfway to the next one and those beside them. */
+/* Every number of the format, the float halfway to the next number and its two neighbors. */
 START_TEST(every_number)
 {
     enum { MARKS = 4 };
@@ -62,7 +62,7 @@ START_TEST(every_number)
 }
 END_TEST
 
-/* Vectors of 16 bytes and what is left of them; scales that are exact and one that rounds. */
+/* Vectors of 16 bytes and their tails; an exact scale and one that rounds. */
 START_TEST(counts)
 {
     struct ss_device *gpu = gpu_one_sm(SS_DTYPE_F32);

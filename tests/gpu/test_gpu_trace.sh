@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Traces of runs on a GPU: each task of the lanes is there once with its time on the GPU, in an order that
-# streams allow, in both modes; results are the same bits; two ranks' sums are seen on the GPU.
+# Traces of runs on a GPU: each task of the lanes appears once with its time on the GPU, in an order that streams allow,
+# in both modes; results are bit-identical; the all-reduces of two ranks have times on the GPU.
 # shellcheck disable=SC2034 # for common.sh
 uses_gpu=1
 # shellcheck source=tests/common.sh
@@ -21,14 +21,14 @@ hash_of() {
     sed -n 's/.*"weights_hash":"\([^"]*\)".*/\1/p' "$work/log"
 }
 
-# overlapping FILE: pairs of tasks on the compute lane that ran at the same time, which a stream's cannot;
-# 2000 ns: what events are rounded to
+# overlapping FILE: print pairs of tasks on the compute lane that ran simultaneously, which is impossible in a stream;
+# 2000 ns: rounding of events
 overlapping() {
     sed -n 's/^\["g",\([0-9]*\),\([0-9]*\),"compute",\([0-9]*\),\([0-9]*\)\]$/\3 \4 task \2 of step \1/p' "$1" |
         sort -n | awk '$1 + 2000 < end { print $0, "and", last } { end = $2; last = $0 }'
 }
 
-# wrong_in FILE: what is wrong with one rank's steps 4 to 7
+# wrong_in FILE: print errors in one rank's steps 4 to 7
 wrong_in() {
     awk -F'[][,"]+' -v OFS=' ' '
         /^{"task":/ {
@@ -45,7 +45,7 @@ wrong_in() {
     ' "$1"
 }
 
-# ended_early FILE: tasks of the compute lane that ended for StarPU in less time than the GPU ran them
+# ended_early FILE: print the number of tasks of the compute lane whose time in StarPU is shorter than on the GPU
 ended_early() {
     awk -F'[][,"]+' '
         /^\["t"/ { host[$3, $4] = $8 - $7 }
@@ -60,29 +60,29 @@ for precision in fp32 fp16; do
         trace=$work/trace/$precision-$mode
         starts "$precision, $mode" "$STARSTEP" "${train[@]}" --precision $precision --gpu-mode $mode \
             --log-json "$work/log" --trace "$trace" --trace-steps 4-7
-        check "$precision, $mode: the same bits" [ "$(hash_of)" = "$hash" ]
+        check "$precision, $mode: bit-identical" [ "$(hash_of)" = "$hash" ]
         wrong=$(wrong_in "$trace/rank-0000.jsonl")
-        check "$precision, $mode: all is there once ${wrong%%$'\n'*}" [ -z "$wrong" ]
+        check "$precision, $mode: each task appears once ${wrong%%$'\n'*}" [ -z "$wrong" ]
         wrong=$(overlapping "$trace/rank-0000.jsonl")
-        check "$precision, $mode: one after the other ${wrong%%$'\n'*}" [ -z "$wrong" ]
+        check "$precision, $mode: tasks do not overlap ${wrong%%$'\n'*}" [ -z "$wrong" ]
         [ $mode = ordered ] ||
-            check "$precision, $mode: tasks end when the GPU has run them" [ "$(ended_early "$trace/rank-0000.jsonl")" -eq 0 ]
+            check "$precision, $mode: tasks end after the GPU has run them" [ "$(ended_early "$trace/rank-0000.jsonl")" -eq 0 ]
         starts "$precision, $mode: the report" "$STARSTEP" trace report "$trace" --json "$work/report"
         check "$precision, $mode: the report is of a GPU" grep -q ', GPU, 1 rank' "$work/out"
         check "$precision, $mode: an emulated GPU has no predictions" \
             eval "! $STARSTEP info | grep -q 'host emulation' || ! grep -q prediction '$work/out'"
     done
 done
-# Predictions for a GPU that is named: of every task of the compute lane, those that plan prints.
+# Predictions for a named GPU: every task of the compute lane has the prediction printed by plan.
 trace=$work/trace/predicted
 starts "predicted for an H200" "$STARSTEP" "${train[@]}" --precision fp16 --trace "$trace" --trace-steps 4-5 \
     --roofline h200
 starts "predicted: the report" "$STARSTEP" trace report "$trace" --json "$work/report"
-check "predicted: it says so" grep -q 'prediction for one h200' "$work/out"
+check "predicted: the report names the GPU" grep -q 'prediction for one h200' "$work/out"
 run "$STARSTEP" plan --model wideresnet --width "4,4,8,8" --device cuda --batch-size 4 --precision fp16 --classes 100 \
     --bucket-mb 0.01 --first-bucket-mb 0.005 --roofline h200 --json
 if [ -n "$PYTHON" ]; then
-    check "predicted: as plan --roofline says" "$PYTHON" -c '
+    check "predicted: equals plan --roofline" "$PYTHON" -c '
 import json, sys
 plan = {t["task"]: t["predicted_ms"] for t in json.load(open(sys.argv[1]))["tasks"] if t["launches"]}
 tasks = {t["task"]: t for t in json.load(open(sys.argv[2]))["ranks"][0]["gpu_tasks"]}
@@ -91,7 +91,7 @@ assert set(plan) == {t for t in tasks if tasks[t]["predicted_ms"]} and len(plan)
 assert all(abs(plan[t] - tasks[t]["predicted_ms"]) < 2e-6 and tasks[t]["measured_ms"] > 0 for t in plan)
 ' "$work/out" "$work/report"
 fi
-# The benchmark of GPUs reads its idle times from such a file.
+# The GPU benchmark reads idle times from such a file.
 if [ -n "$PYTHON" ] && [ -e "${srcdir:-.}/bench/gpu_vs_pytorch" ]; then
     run "$PYTHON" -B -c '
 import sys
@@ -105,7 +105,7 @@ found = bench.idle_of(bench.compare.read_log(sys.argv[2]))
 print(found)
 sys.exit(not 0 <= found["idle_ms"] < found["profiled_step_ms"])
 ' "${srcdir:-.}/bench" "$trace/rank-0000.jsonl"
-    check "bench/gpu_vs_pytorch reads it: $(cat "$work/out")" [ $code -eq 0 ] && check "it says so" [ -s "$work/out" ]
+    check "bench/gpu_vs_pytorch reads it: $(cat "$work/out")" [ $code -eq 0 ] && check "... and prints the times" [ -s "$work/out" ]
 fi
 if "$STARSTEP" info | grep -q 'host emulation'; then
     export SS_HOSTGPU_DEVICES=2

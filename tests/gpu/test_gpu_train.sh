@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Whole runs on a GPU: the same losses and weights as PyTorch's recorded ones in fp32, curves in fp16
-# and bf16, loss scaling as GradScaler's rule, the same bits whatever the mode, the timing and the
-# loaders; and what a user may get wrong. Exit code 77: there is no GPU.
+# Complete runs on a GPU: losses and weights equal PyTorch's recorded ones in fp32, curves in fp16 and bf16, loss
+# scaling by GradScaler's rule, bit-identical results for any mode, timing and number of loaders; and user errors. Exit
+# code 77: no GPU.
 #
 # Environment: as common.sh; PARITY_COMPARE (default tests/parity/parity_compare).
 uses_gpu=1
@@ -19,14 +19,14 @@ if [ "${gpus:-0}" -eq 0 ]; then
     exit 77
 fi
 if [ -z "$PYTHON" ]; then
-    echo "skipped: python3 is missing, which reads the logs"
+    echo "skipped: python3, which reads the logs, is missing"
     exit 77
 fi
 DEADLINE=900 # an emulated GPU is slow
 export XDG_CACHE_HOME=$work/cache
 
-# train NAME WIDTHS [OPTION...]: the recorded case (tests/reference/record.py) on the GPU. Few workers:
-# where the GPU is emulated they take the cores that emulate it.
+# train NAME WIDTHS [OPTION...]: run the recorded case (tests/reference/record.py) on the GPU. Uses few workers, because
+# with an emulated GPU they compete with the emulation for cores.
 train() {
     local name=$1 widths=$2
     shift 2
@@ -45,13 +45,13 @@ same_bits() {
     [ $code -eq 0 ]
 }
 
-# On an emulated GPU, which is slow, one case and shorter runs, and only one batch whose convolutions are tuned;
-# STARSTEP_TEST_LONG=1: all.
+# On an emulated GPU, which is slow, run one case, shorter runs, and tune convolutions for one batch size only;
+# STARSTEP_TEST_LONG=1: run all.
 # shellcheck disable=SC2054 # widths have commas
 cases=(8,16,24,32 12,20,24,40)
 short=(--batch-size 8 --max-steps 8)
 curve=8
-overflows=8 # images of a batch
+overflows=8 # batch size
 untuned=()
 if [ "$recorded_steps" -lt 20 ]; then
     cases=(8,16,24,32)
@@ -66,15 +66,15 @@ for widths in "${cases[@]}"; do
     check "fp32, widths $widths: as PyTorch" [ $code -eq 0 ]
 done
 
-# What may not change a bit.
-# repeat WHAT [OPTION...]: the same bits as the run "small"
+# Options that must not change the results.
+# repeat WHAT [OPTION...]: check that a run is bit-identical to the run "small"
 repeat() {
     local what=$1
     shift
     if train again "$widths" "${short[@]}" "$@" && same_bits small again; then
-        ok "$what: the same bits"
+        ok "$what: bit-identical"
     else
-        fail "$what: the same bits"
+        fail "$what: bit-identical"
     fi
 }
 train small "$widths" "${short[@]}"
@@ -84,7 +84,7 @@ repeat "again, with 4 load workers" --workers 4
 repeat "one step in flight" --slots 1
 repeat "small buckets" --bucket-mb 0.05 --first-bucket-mb 0.01
 repeat "asynchronous tasks, small buckets" --gpu-mode async --bucket-mb 0.05 --first-bucket-mb 0.01
-# The emulated device delays its work at random; a real one does not read this.
+# The emulated GPU delays its work at random; a real one ignores this.
 export SS_HOSTGPU_JITTER=300
 repeat "work delayed at random"
 repeat "work delayed at random, small buckets, one step in flight" \
@@ -92,7 +92,7 @@ repeat "work delayed at random, small buckets, one step in flight" \
 unset SS_HOSTGPU_JITTER
 
 cat >"$work/curve.py" <<'END'
-"""curve.py A B BOUND STEPS OF_B: mean relative difference of the losses of two logs of so many steps, over A's."""
+"""curve.py A B BOUND STEPS STEPS_OF_B: check the mean relative difference of the losses of two logs, over A's steps."""
 import json, sys
 def losses(path):
     return [e["loss"] for e in map(json.loads, open(path)) if e["event"] == "step"]
@@ -102,24 +102,24 @@ mean = sum(abs(x - y) / y for x, y in zip(a, b)) / len(a)
 print(f"  mean relative difference of the losses {mean:.2e} (bound {sys.argv[3]})")
 sys.exit(not mean < float(sys.argv[3]))
 END
-# 2-byte formats round activations to 11 and 8 bits; the bounds leave a factor of 4 over what was seen.
+# 2-byte formats round activations to 11 and 8 bits; the bounds are 4 times the observed differences.
 for case in fp16:0.002 bf16:0.02; do
     precision=${case%:*}
     train "$precision" "$widths" --precision "$precision" --init-scale 1024 --max-steps "$curve" "${untuned[@]}" &&
         run "$PYTHON" "$work/curve.py" "$work/$precision/log.json" "$work/plain/log.json" "${case#*:}" "$curve" \
             "$recorded_steps"
     cat "$work/out"
-    check "$precision: losses as fp32's" [ $code -eq 0 ]
+    check "$precision: losses close to fp32's" [ $code -eq 0 ]
     repeat_options=("${short[@]}" --precision "$precision" --init-scale 1024 "${untuned[@]}")
     if train small "$widths" "${repeat_options[@]}" &&
         train again "$widths" "${repeat_options[@]}" --gpu-mode async && same_bits small again; then
-        ok "$precision: asynchronous tasks: the same bits"
+        ok "$precision: asynchronous tasks: bit-identical"
     else
-        fail "$precision: asynchronous tasks: the same bits"
+        fail "$precision: asynchronous tasks: bit-identical"
     fi
 done
 
-# On a GPU, with the engines that large layers have
+# On a real GPU, with the engines used for large layers
 if [ "$recorded_steps" -eq 20 ] && ! "$STARSTEP" info 2>/dev/null | grep 'host emulation' >/dev/null; then
     for precision in fp32 bf16 fp16; do
         large() {
@@ -129,16 +129,16 @@ if [ "$recorded_steps" -eq 20 ] && ! "$STARSTEP" info 2>/dev/null | grep 'host e
             [ $code -eq 0 ]
         }
         if large tuned && large once && large twice && same_bits tuned once && same_bits once twice; then
-            ok "$precision, full width: three runs with the same bits"
+            ok "$precision, full width: three bit-identical runs"
         else
-            fail "$precision, full width: three runs with the same bits"
+            fail "$precision, full width: three bit-identical runs"
         fi
     done
 fi
 
-# GradScaler's rule, on overflows that a huge first scale provokes.
+# GradScaler's rule, with overflows caused by a large initial scale.
 cat >"$work/scaler.py" <<'END'
-"""scaler.py LOG INTERVAL: the scales of a log follow GradScaler's rule."""
+"""scaler.py LOG INTERVAL: check that the scales of a log follow GradScaler's rule."""
 import json, sys
 scales = [e["scale"] for e in map(json.loads, open(sys.argv[1])) if e["event"] == "step"]
 interval, tracker, backoffs, growths = int(sys.argv[2]), 0, 0, 0
@@ -159,7 +159,7 @@ train scaled "$widths" --batch-size "$overflows" --precision fp16 --init-scale 1
 cat "$work/out"
 check "fp16: loss scale by GradScaler's rule" [ $code -eq 0 ]
 
-# A scale so large that every step overflows: no step counts, and the weights stay.
+# With a scale so large that every step overflows, all steps are skipped and the weights do not change.
 train frozen "$widths" --batch-size 8 --precision fp16 --init-scale 1e38 --max-steps 3 "${untuned[@]}"
 cat >"$work/weights.py" <<'END'
 import json, sys
@@ -175,7 +175,7 @@ END
 run "$PYTHON" "$work/weights.py" "$REFERENCE/w${widths//,/-}/init.safetensors" "$work/frozen/latest/model.safetensors"
 check "fp16: a step with infinite gradients changes no weight" [ $code -eq 0 ]
 
-# Evaluation, here and on the CPU, where the build computes on CPUs too.
+# Evaluation on the GPU and on the CPU, if the build supports CPUs.
 if ! "$STARSTEP" info | grep -q 'none for CPUs'; then
     model=$work/plain/latest/model.safetensors
     value() { sed -n 's/.*loss=\([0-9.]*\).*/\1/p' "$work/out"; }
@@ -192,23 +192,23 @@ if ! "$STARSTEP" info | grep -q 'none for CPUs'; then
     fi
 fi
 
-# The cache of tuned convolutions is used again, and a damaged one does not stop a run.
+# The cache of tuned convolutions is saved, and a damaged one does not stop a run.
 if [ -s "$XDG_CACHE_HOME/starstep/convolutions" ]; then
-    ok "tuned convolutions are kept"
+    ok "tuned convolutions are saved"
 else
-    fail "tuned convolutions are kept"
+    fail "tuned convolutions are saved"
 fi
 echo "not a cache" >"$work/damaged"
 if train again "$widths" "${short[@]}" --gpu-cache "$work/damaged" && grep -q 'damaged' "$work/err"; then
-    ok "a damaged cache is told and replaced"
+    ok "a damaged cache is reported"
 else
-    fail "a damaged cache is told and replaced"
+    fail "a damaged cache is reported"
 fi
 
 start=("$STARSTEP" train --device cuda --width 8,16,24,32 --data-dir "$REFERENCE/data" --batch-size 32)
-refused "a GPU that is not there" 'GPU 99 is not there' "${start[@]}" --gpu 99
+refused "a GPU that does not exist" 'GPU 99 is not there' "${start[@]}" --gpu 99
 refused "an unknown mode" 'gpu-mode.*fast' "${start[@]}" --gpu-mode fast
-refused "TF32 of fp16" 'tf32' "${start[@]}" --precision fp16 --tf32
+refused "TF32 with fp16" 'tf32' "${start[@]}" --precision fp16 --tf32
 refused "a hidden GPU" 'no usable GPU' env CUDA_VISIBLE_DEVICES= SS_HOSTGPU_DEVICES=0 "${start[@]}"
 refused "fp16 on the CPU" 'precision fp16' "${start[@]}" --device cpu --precision fp16
 

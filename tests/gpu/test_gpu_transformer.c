@@ -1,9 +1,9 @@
-/* test_gpu_transformer.c: layer normalisation, tokens and attention on a GPU against double
+/* test_gpu_transformer.c: compares layer normalization, tokens and attention on a GPU with double
  * precision. */
 #include "tests/gpu/test_gpu_kernels.h"
 #include "tests/kernels/transformer_reference.h"
 
-/* Where plain element i of (N,C,S) lies in (N,S,C). */
+/* Returns the index in (N,S,C) of element i of (N,C,S). */
 static size_t place(size_t i, size_t c, size_t s)
 {
     return (i / s / c * s + i % s) * c + i / s % c;
@@ -25,7 +25,7 @@ static double *double_rows(const double *plain, size_t count, int c, int s)
     return out;
 }
 
-/* Inputs of the format. */
+/* Returns random inputs, scaled, shifted and rounded to the format. */
 static double *draw(size_t count, uint32_t stream, enum ss_dtype dtype, double scale, double add)
 {
     const float *drawn = host_random(count, stream, dtype);
@@ -35,7 +35,7 @@ static double *draw(size_t count, uint32_t stream, enum ss_dtype dtype, double s
     return out;
 }
 
-/* ---- layer normalisation ---- */
+/* ---- layer normalization ---- */
 
 static void check_layernorm(int i, struct ss_device *gpu)
 {
@@ -70,7 +70,7 @@ static void check_layernorm(int i, struct ss_device *gpu)
     gpu_compare("dx", got, double_rows(r.dx, count, a.c, r.pixels), count, dtype);
     gpu_compare("dgamma", first, r.dgamma, c, SS_DTYPE_F32);
     gpu_compare("dbeta", gpu_fetch_f32(gpu, dbeta, c), r.dbeta, c, SS_DTYPE_F32);
-    /* The same bits again, and without dx. */
+    /* A second run is bit-identical, also without dx. */
     OK(ss_cuda_layernorm_backward(gpu, &a, dy, x, gamma, saved, dx2, dgamma, dbeta));
     ck_assert_mem_eq(gpu_fetch(gpu, dx2, count), got, count * sizeof(float));
     OK(ss_cuda_layernorm_backward(gpu, &a, dy, x, gamma, saved, NULL, dgamma, dbeta));

@@ -1,4 +1,4 @@
-/* freeze.h: a graph of which some parameters are frozen. */
+/* freeze.h: freezes some parameters of a graph. */
 #ifndef TESTS_GRAPH_FREEZE_H
 #define TESTS_GRAPH_FREEZE_H
 
@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* About one parameter in two, by a model file: there is no other way. Takes g. */
+/* Freezes about half of the parameters, through a model file, which is the only way. Destroys g
+ * and returns a new graph. */
 static inline struct ss_graph *freeze_some(struct ss_graph *g, uint32_t seed)
 {
     struct ss_graph *out;
@@ -21,7 +22,7 @@ static inline struct ss_graph *freeze_some(struct ss_graph *g, uint32_t seed)
     ck_assert_int_eq(ss_graph_text(g, &text), SS_OK);
     json_t *root = json_loads(text, 0, NULL), *layers = json_object_get(root, "layers");
     ss_rng_open(&rng, seed, SS_RNG_SYNTHETIC, 3, 0);
-    const int last = ss_graph_params(g) - 1; /* is not, so that something is trained */
+    const int last = ss_graph_params(g) - 1; /* never frozen: something is trained */
     for (int i = 0; i < last; i++) {
         const struct ss_param *p = ss_graph_param(g, i);
         json_t *layer = json_array_get(layers, (size_t)p->layer - 1);

@@ -1,4 +1,4 @@
-# Golden plans are in plan/.
+# Golden plans: plan/
 UNIT_TESTS += tests/graph/test_graph tests/graph/test_graph_file tests/graph/test_models tests/graph/test_plan tests/graph/test_buckets tests/graph/test_segments
 tests_graph_test_graph_SOURCES = tests/graph/test_graph.c tests/graph/test_graphs.h
 tests_graph_test_graph_LDADD = $(TEST_LIBS) -lm

@@ -1,5 +1,5 @@
-/* Buckets: which block goes where, the order of sums, and the choice by measured times, against
- * steps played by hand. */
+/* test_buckets.c: partition of blocks into buckets, order of all-reduces, and the choice by
+ * measured times, against steps simulated by hand. */
 #include "core/log.h"
 #include "graph/bucket_choose.h"
 #include "tests/graph/test_graphs.h"
@@ -37,7 +37,7 @@ START_TEST(partition)
                      (int[]){3, -1, 2, 1, 0});
     expect_partition(bytes, 5, backwards, (struct ss_bucket_caps){100, 100, 0},
                      (int[]){0, -1, 0, 0, 0});
-    /* The last bucket: of one block at least, and cut off from a large one before it. */
+    /* The last bucket: at least one block, split off from a large one before it. */
     expect_partition(bytes, 5, backwards, (struct ss_bucket_caps){100, 100, 3},
                      (int[]){1, -1, 1, 0, 0});
     expect_partition(bytes, 5, backwards, (struct ss_bucket_caps){100, 100, 0.5},
@@ -47,7 +47,7 @@ START_TEST(partition)
 }
 END_TEST
 
-/* What is put off comes last, from the first block on: the two of 4 and 2 MiB whose weights can be. */
+/* Deferred gradients come last, in forward order: those of blocks 1 and 3, of 4 and 2 MiB. */
 START_TEST(order_of_finishing)
 {
     const size_t bytes[] = {MIB, 4 * MIB, 0, 2 * MIB, 8 * MIB};
@@ -111,8 +111,8 @@ static const struct ss_bucket_costs two_equal_blocks = {
     .sum_s_per_byte = 3. / (double)MIB,
 };
 
-/* Two blocks of 1 MiB: backward ends at 2 and 4, the sums at 5 and 8, forward waits until 8, and
- * the next backward ends at 14. */
+/* Two blocks of 1 MiB: backward ends at 2 and 4, the all-reduces at 5 and 8, forward waits until
+ * 8, and the next backward ends at 14. */
 START_TEST(two_blocks)
 {
     struct ss_bucket_costs c = two_equal_blocks;
@@ -120,24 +120,24 @@ START_TEST(two_blocks)
     ck_assert_double_eq_tol(play(&c, (int[]){1, 0}, 2, (int[]){0, 1}, used), 10, 1e-9);
     ck_assert_double_eq_tol(play(&c, (int[]){1, 0}, 2, NULL, used), 10, 1e-9);
     ck_assert(used[0] == 0 && used[1] == 1);
-    /* The other way round: 4 to 7, 7 to 10; forward of block 0 from 7, of block 1 from 10. */
+    /* Reverse order: 4 to 7, 7 to 10; forward of block 0 from 7, of block 1 from 10. */
     ck_assert_double_eq_tol(play(&c, (int[]){1, 0}, 2, (int[]){1, 0}, used), 11, 1e-9);
     /* One bucket: 4 to 10. */
     ck_assert_double_eq_tol(play(&c, (int[]){0, 0}, 1, NULL, used), 12, 1e-9);
     c.sum_s = 0.25;
     ck_assert_double_eq_tol(play(&c, (int[]){1, 0}, 2, NULL, used), 10.5, 1e-9);
     ck_assert_double_eq_tol(play(&c, (int[]){0, 0}, 1, NULL, used), 12.25, 1e-9);
-    /* A bucket's update takes 0.5: both between the sums' end and the block's forward. */
+    /* A bucket's update takes 0.5, between the end of its all-reduce and the block's forward. */
     c.update_s_per_byte = 0.5 / (double)MIB;
     ck_assert_double_eq_tol(play(&c, (int[]){1, 0}, 2, NULL, used), 11, 1e-9);
-    /* Nothing to wait for: what is computed. */
+    /* No communication: computation only. */
     c.sum_s = c.sum_s_per_byte = 0;
     ck_assert_double_eq_tol(play(&c, (int[]){1, 0}, 2, NULL, used), 7, 1e-9);
 }
 END_TEST
 
-/* The same with updates of 0.5 beside the worker, in the order of the sums: at 5 and 8 in the first
- * case, and forward waits until 8.5. */
+/* The same with updates of 0.5 beside the worker, in the order of the all-reduces: from 5 and 8
+ * in the first case, and forward waits until 8.5. */
 START_TEST(updates_beside)
 {
     struct ss_bucket_costs c = two_equal_blocks;
@@ -148,10 +148,12 @@ START_TEST(updates_beside)
     ck_assert(used[0] == 0 && used[1] == 1);
     ck_assert_double_eq_tol(play(&c, (int[]){1, 0}, 2, (int[]){1, 0}, used), 11.5, 1e-9);
     ck_assert_double_eq_tol(play(&c, (int[]){0, 0}, 1, NULL, used), 13, 1e-9);
-    /* Behind the last sum: that of the first block from 8 on, the other one's during its forward. */
+    /* After the last all-reduce: the first block's update from 8, the other's during the first
+     * block's forward. */
     c.updates_last = 1;
     ck_assert_double_eq_tol(play(&c, (int[]){1, 0}, 2, NULL, used), 10.5, 1e-9);
-    /* One behind the other: those of sums that take no time end at 2.5 and 4.5, or at 6 and 8. */
+    /* One after the other: if all-reduces take no time, updates end at 2.5 and 4.5, or at 6
+     * and 10. */
     c.updates_last = 0;
     c.sum_s_per_byte = 0;
     ck_assert_double_eq_tol(play(&c, (int[]){1, 0}, 2, NULL, used), 6.5, 1e-9);
@@ -159,14 +161,15 @@ START_TEST(updates_beside)
     ck_assert_double_eq_tol(play(&c, (int[]){1, 0}, 2, NULL, used), 12, 1e-9);
     struct ss_bucket_choice choice;
     ck_assert_int_eq(ss_bucket_choose(&c, &choice), SS_OK);
-    ck_assert_double_eq_tol(choice.exposed_s, choice.step_s - 6, 1e-9); /* updates are not computing */
+    ck_assert_double_eq_tol(choice.exposed_s, choice.step_s - 6, 1e-9); /* without updates */
 }
 END_TEST
 
-/* Half of each block's backward is its weights', and sums take 1.5. In place they are ready at 2 and 4, and
- * summed at 3.5 and 5.5, from where the next step takes 6. Both put off they are ready at 3 and 4, the first
- * block's in front, and summed at 4.5 and 6: its forward ends at 5.5, the other's at 7. */
-START_TEST(weights_put_off)
+/* Half of each block's backward is its weight gradient, and an all-reduce takes 1.5. Without
+ * deferral, gradients are ready at 2 and 4 and reduced at 3.5 and 5.5, when forward starts. With
+ * both deferred, they are ready at 3 and 4, the first block's first, and reduced at 4.5 and 6:
+ * the first block's forward ends at 5.5, the other's at 7. */
+START_TEST(weights_deferred)
 {
     struct ss_bucket_costs c = two_equal_blocks;
     c.weights_s = (const double[]){1, 1};
@@ -189,15 +192,16 @@ START_TEST(weights_put_off)
         ck_assert_double_eq_tol(choice.step_s, 7.5, 1e-9);
     }
     c.deferred = NULL;
-    /* Updates of 0.5, that of the first block in front: 4.5 to 5, 6 to 6.5; forward 5 to 6, 6.5 to 7.5. */
+    /* Updates of 0.5, the first block's first: 4.5 to 5, 6 to 6.5; forward 5 to 6, 6.5 to 7.5. */
     c.update_s_per_byte = 0.5 / (double)MIB;
     ck_assert_double_eq_tol(play_deferred(&c, 2, (int[]){0, 1}, 2, NULL, used), 7.5, 1e-9);
-    /* Only behind the last sum, at 6: to 6.5 and 7, or the other one to 7.5 while the first's forward runs. */
+    /* Only after the last all-reduce, at 6: updates end at 6.5 and 7. Forward starts at 7, or at
+     * 6.5 with updates beside the worker. */
     c.updates_last = 1;
     ck_assert_double_eq_tol(play_deferred(&c, 2, (int[]){0, 1}, 2, NULL, used), 9, 1e-9);
     c.updates_beside = 1;
     ck_assert_double_eq_tol(play_deferred(&c, 2, (int[]){0, 1}, 2, NULL, used), 8.5, 1e-9);
-    /* Where sums hide without it nothing is put off. */
+    /* If all-reduces are hidden without deferral, no gradient is deferred. */
     c = two_equal_blocks;
     c.weights_s = (const double[]){1, 1};
     c.sum_s_per_byte = 1e-3 / (double)MIB;
@@ -206,10 +210,11 @@ START_TEST(weights_put_off)
 }
 END_TEST
 
-/* Half of each block's backward is its weights', and a sum takes 1, as a forward. With two of three put off
- * gradients are ready at 5, 6 and 2, sums end at 6, 7 and 3, and nothing waits: each next forward begins as
- * its sum ends. Sums that take 1.05 are waited for then, but not with three put off. */
-START_TEST(put_off_with_slack)
+/* Half of each block's backward is its weight gradient, and an all-reduce takes 1, as a forward.
+ * With two of three blocks deferred, gradients are ready at 5, 6 and 2, all-reduces end at 6, 7
+ * and 3, and nothing waits: each next forward starts when its all-reduce ends. With all-reduces
+ * of 1.05, forward would wait, but not with three blocks deferred. */
+START_TEST(deferred_with_slack)
 {
     const size_t bytes[] = {MIB, MIB, MIB};
     const double one[] = {1, 1, 1}, two[] = {2, 2, 2};
@@ -228,8 +233,9 @@ START_TEST(put_off_with_slack)
 }
 END_TEST
 
-/* A small block in front of two large ones: its sum first, and the next forward begins early. Ready
- * at 1, 2, 3; plain: sums end at 5, 9, 10; with the front one before the middle one at 5, 6, 10. */
+/* A small block precedes two large ones. If it is reduced early, the next forward starts early.
+ * Ready at 1, 2, 3. Plain order: all-reduces end at 5, 9, 10; with the small block before the
+ * middle one: at 5, 6, 10. */
 START_TEST(order_of_sums)
 {
     const size_t bytes[] = {MIB, 4 * MIB, 4 * MIB};
@@ -250,7 +256,7 @@ START_TEST(order_of_sums)
     ck_assert_int_eq(ss_bucket_choose(&c, &choice), SS_OK);
     ck_assert_double_le(choice.step_s, 12 * 1.005);
     ck_assert_double_eq_tol(choice.exposed_s, choice.step_s - 6, 1e-9);
-    /* Loss scaling: no update before the last sum, so no order helps. */
+    /* Loss scaling: no update before the last all-reduce, so the order does not matter. */
     c.updates_last = 1;
     ck_assert_double_eq_tol(play(&c, bucket, 3, NULL, used), 13, 1e-9);
     c.updates_last = 0;
@@ -259,15 +265,15 @@ START_TEST(order_of_sums)
 }
 END_TEST
 
-/* The next random number in [0, 1). */
+/* Returns the next random number in [0, 1). */
 static double draw(uint64_t *state)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
     return (double)(*state >> 40) / (double)(1u << 24);
 }
 
-/* Given to a plan as printed, a choice is what was played, and no size of a few usual ones is
- * better. */
+/* Checks that a choice gives the simulated step time when its caps are read back from text, and
+ * that common sizes are not better. */
 static void check_choice(const struct ss_bucket_costs *c, const struct ss_bucket_choice *choice)
 {
     int bucket[64], order[64], n = 0;
@@ -330,7 +336,7 @@ START_TEST(choices)
 }
 END_TEST
 
-/* Sums that cost nothing but their number: one. */
+/* If all-reduces cost latency only, one bucket is best. */
 START_TEST(latency_only)
 {
     const size_t bytes[] = {MIB, 4 * MIB, 4 * MIB};
@@ -371,7 +377,7 @@ static void destroy(struct ss_plan *plan)
     ss_graph_destroy(g);
 }
 
-/* Without a size it is a tenth of all that is trained: blocks of 1 MiB each, two of them a bucket. */
+/* The default size is a tenth of the trained bytes: two of 20 blocks of 1 MiB in a bucket. */
 START_TEST(default_size_in_a_plan)
 {
     enum { LINEARS = 20 };
@@ -387,14 +393,14 @@ START_TEST(default_size_in_a_plan)
     ss_softmax_cross_entropy(g, x);
     ck_assert_int_eq(ss_graph_finish(g), SS_OK);
     ck_assert_int_eq(ss_plan_lower(g, &options, &plan), SS_OK);
-    /* The second one is PyTorch's first, of 1 MiB, into which one fits. */
+    /* The first bucket has at most 1 MiB, PyTorch's default, or one block. */
     for (int k = 0; k < plan->nbuckets; k++)
         ck_assert_int_eq(plan->bucket[k].nparams, k == 0 || k == plan->nbuckets - 1 ? 2 : 4);
     destroy(plan);
 }
 END_TEST
 
-/* "N-1,...,1,0" and "0,N-1,1,2,...": in the plan, sums come in that order, each after its
+/* "N-1,...,1,0" and "0,N-1,1,2,...": the plan's all-reduces have that order, each after its
  * gradients. */
 START_TEST(order_in_a_plan)
 {
@@ -449,8 +455,8 @@ int main(void)
     tcase_add_test(t, default_caps);
     tcase_add_test(t, two_blocks);
     tcase_add_test(t, updates_beside);
-    tcase_add_test(t, weights_put_off);
-    tcase_add_test(t, put_off_with_slack);
+    tcase_add_test(t, weights_deferred);
+    tcase_add_test(t, deferred_with_slack);
     tcase_add_test(t, order_of_sums);
     tcase_add_loop_test(t, choices, 0, 36);
     tcase_add_test(t, latency_only);

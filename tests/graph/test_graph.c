@@ -1,4 +1,4 @@
-/* test_graph.c: the layer graph: shapes, parameters, initial values, mistakes. */
+/* test_graph.c: the layer graph: shapes, parameters, initial values, errors. */
 #include "core/log.h"
 #include "graph/graph.h"
 #include "tests/graph/test_graphs.h"
@@ -53,7 +53,7 @@ START_TEST(shapes)
 }
 END_TEST
 
-/* The guides' last pool: 7x7 over 8x8 leaves one window. */
+/* A 7x7 pool over 8x8 has one window. */
 START_TEST(pool_of_the_guides)
 {
     expect_shape(ss_avgpool2d(g, ss_input(g, 4, 8, 8), 7, 7), 4, 1, 1);
@@ -97,7 +97,7 @@ START_TEST(parameters)
 }
 END_TEST
 
-/* What a model asks for holds for the layers behind it. */
+/* Initialization settings apply to layers that are added later. */
 START_TEST(initial_values)
 {
     ss_value x = ss_input(g, 4, 6, 6);
@@ -153,8 +153,8 @@ static const struct ss_layer *producer(ss_value v)
     return ss_graph_layer(g, ss_graph_value(g, v)->producer);
 }
 
-/* Of more than four values several layers are made, and what was put together before is read again: as
- * densenet grows, each layer reads the one before it and what is new. */
+/* Concatenations of more than four values use several layers, and existing concatenations are
+ * reused: as in DenseNet, each layer reads the previous one and the new value. */
 START_TEST(concatenations)
 {
     ss_value x = ss_input(g, 3, 4, 5), v[9], joined[10];
@@ -185,7 +185,7 @@ START_TEST(concatenations)
 }
 END_TEST
 
-/* Values that do not lie alike are repacked for an addition, and no others. */
+/* Values with different layouts are repacked for an addition, and no others. */
 START_TEST(repacked)
 {
     ss_value x = ss_input(g, 3, 4, 4), map = ss_conv2d(g, x, "c", 3, 1, 1, 0, 0);
@@ -195,7 +195,7 @@ START_TEST(repacked)
     ck_assert_int_eq(producer(l->input[1])->input[0], x);
     l = producer(ss_add(g, map, ss_relu(g, map)));
     ck_assert_str_eq(producer(l->input[1])->cls->name, "relu");
-    l = producer(ss_mul(g, map, ss_global_avgpool2d(g, x))); /* of another shape */
+    l = producer(ss_mul(g, map, ss_global_avgpool2d(g, x))); /* another shape */
     ck_assert_str_eq(producer(l->input[1])->cls->name, "global_avgpool2d");
 }
 END_TEST
@@ -219,7 +219,7 @@ START_TEST(channels)
 }
 END_TEST
 
-/* Mistakes. Each builds on a good input x of (4,8,8). */
+/* Errors. x is a valid input of (4,8,8). */
 static void empty_slice(ss_value x)
 {
     ss_slice(g, x, 2, 2);
@@ -411,8 +411,8 @@ static const struct {
     {unequal_add, SS_ERR_SHAPE, "adds (4,8,8) and (5,8,8)"},
     {dropout_of_all, SS_ERR_INVALID, "dropout 1 is not in [0, 1)"},
     {dropout_nan, SS_ERR_INVALID, "dropout nan"},
-    {foreign_value, SS_ERR_INVALID, "reads a value that is not of this graph"},
-    {negative_value, SS_ERR_INVALID, "reads a value that is not of this graph"},
+    {foreign_value, SS_ERR_INVALID, "reads a value that does not belong to this graph"},
+    {negative_value, SS_ERR_INVALID, "reads a value that does not belong to this graph"},
     {loss_of_no_linear, SS_ERR_UNSUPPORTED, "the loss must read a linear layer"},
     {long_name, SS_ERR_INVALID, "is too long"},
     {no_name, SS_ERR_INVALID, "has parameters and therefore needs a name"},
@@ -429,12 +429,12 @@ static const struct {
     {too_many_params, SS_ERR_INVALID, "more than 8192 parameters"},
 };
 
-/* The first mistake is kept; what follows does nothing and says nothing. */
+/* The first error is retained; later calls have no effect and report nothing. */
 START_TEST(mistake)
 {
     mistakes[_i].make(ss_input(g, 4, 8, 8));
-    ck_assert_msg(strstr(ss_log_last_error(), mistakes[_i].message) != NULL, "\"%s\" lacks \"%s\"",
-                  ss_log_last_error(), mistakes[_i].message);
+    ck_assert_msg(strstr(ss_log_last_error(), mistakes[_i].message) != NULL,
+                  "\"%s\" does not contain \"%s\"", ss_log_last_error(), mistakes[_i].message);
     char first[2048];
     snprintf(first, sizeof first, "%s", ss_log_last_error());
     ck_assert_ptr_null(strchr(first, '\n'));
@@ -461,7 +461,7 @@ END_TEST
 START_TEST(incomplete)
 {
     ck_assert_int_eq(ss_graph_finish(g), SS_ERR_INVALID);
-    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "one input and end with its one loss"));
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "one input and end with one loss"));
     ss_graph_destroy(g);
 
     g = ss_graph_create("test");

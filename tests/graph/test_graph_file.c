@@ -1,5 +1,4 @@
-/* test_graph_file.c: model files: what is written is read back, what does not fit is said in one line,
- * and damaged files do no harm. */
+/* test_graph_file.c: model files: round trips, one-line errors, damaged files. */
 #include "core/log.h"
 #include "core/rng.h"
 #include "graph/graph_file.h"
@@ -45,18 +44,18 @@ static char *written(const struct ss_graph *g)
 
 static const char *const models[] = {"wideresnet", "resnet50", "vgg11_bn"};
 
-/* A layer's settings, also those that the text leaves out as they are the default. */
+/* Compares the settings of two layers, including defaults, which the text omits. */
 static void same_settings(const struct ss_layer *a, const struct ss_layer *b)
 {
     ck_assert_str_eq(a->cls->name, b->cls->name);
     for (const struct ss_layer_field *f = a->cls->fields; f && f->name; f++) {
         const size_t bytes = f->type == SS_FIELD_PAIR ? 2 * sizeof(int) : sizeof(int);
         ck_assert_msg(!memcmp((const char *)a + f->at, (const char *)b + f->at, bytes),
-                      "%s %s has another %s", a->cls->name, a->name, f->name);
+                      "%s %s: %s differs", a->cls->name, a->name, f->name);
     }
 }
 
-/* Also the layers' settings and initial values. */
+/* Writes a model, reads it and compares text, settings and parameters. Destroys g. */
 static void there_and_back(struct ss_graph *g)
 {
     struct ss_graph *again;
@@ -92,7 +91,7 @@ START_TEST(round_trip)
 }
 END_TEST
 
-/* Settings of more kinds of layer, and values that several read. */
+/* More layer kinds, and values with several readers. */
 START_TEST(round_trip_of_test_graphs)
 {
     there_and_back(make_test_graph(_i));
@@ -110,8 +109,8 @@ END_TEST
     "\"out_features\": 10}"
 #define GOOD FILE_OF(CONV "\"out_channels\": 4}, " FC, "\"fc\"")
 
-/* Names and ids as other exporters may choose them: parameters with names of their own, names that an id
- * of ours would be, quotes, and characters beyond ASCII. */
+/* Names and ids that other exporters may choose: custom parameter names, names that equal our
+ * ids, quotes, and non-ASCII characters. */
 static const char strange[] = FILE_OF(
     "{\"id\": \"1\", \"kind\": \"conv2d\", \"name\": \"relu:3\", \"inputs\": [\"input\"], "
     "\"kernel\": 3, \"out_channels\": 6, \"params\": {\"weight\": \"in_proj_weight\", \"bias\": "
@@ -173,16 +172,16 @@ static const struct {
              "\"n\""),
      "has no parameter \"running_mean\" to freeze"},
     {FILE_OF(CONV "\"out_channels\": 4, \"params\": {\"weight\": \"__metadata__\"}}", "\"c\""),
-     "no parameter can be named"},
+     "parameter name __metadata__ is reserved"},
     {FILE_OF(CONV "\"out_channels\": 4, \"params\": {\"weight\": \"a\", \"bias\": \"a\"}}",
              "\"c\""),
      "two parameters are named a"},
     {FILE_OF(CONV "\"out_channels\": 4}, " CONV "\"out_channels\": 4}", "\"c\""),
      "two layers are named c"},
     {FILE_OF("{\"id\": \"c\", \"kind\": \"relu\", \"inputs\": [\"fc\"]}, " FC, "\"fc\""),
-     "reads \"fc\", which is not the input and no layer before it"},
+     "reads \"fc\", which is neither the input nor a preceding layer"},
     {FILE_OF("{\"id\": \"c\", \"kind\": \"relu\", \"inputs\": [\"c\"]}", "\"c\""),
-     "reads \"c\", which is not the input"},
+     "reads \"c\", which is neither the input"},
     {FILE_OF("{\"id\": \"c\", \"kind\": \"add\", \"inputs\": [\"input\"]}", "\"c\""),
      "reads 1 values; a add reads 2 to 2"},
     {FILE_OF("{\"id\": \"c\", \"kind\": \"relu\", \"inputs\": []}", "\"c\""),
@@ -193,7 +192,7 @@ static const struct {
      "field p: 1 is not a number from 0 to 0.999"},
     {FILE_OF("{\"id\": \"c\", \"kind\": \"relu\", \"id\": \"c\"}", "\"c\""),
      "duplicate object key"},
-    {FILE_OF(CONV "\"out_channels\": 4}, " FC, "\"d\""), "reads \"d\", which is not the input"},
+    {FILE_OF(CONV "\"out_channels\": 4}, " FC, "\"d\""), "reads \"d\", which is neither the input"},
     {FILE_OF(CONV
              "\"out_channels\": 4}, {\"id\": \"r\", \"kind\": \"relu\", \"inputs\": [\"c\"]}, " FC,
              "\"fc\""),
@@ -211,7 +210,7 @@ static const struct {
     {FILE_OF(CONV "\"out_channels\": 4}, {\"id\": \"t\", \"kind\": \"token\", \"inputs\": [\"c\"], "
                   "\"index\": 36}",
              "\"t\""),
-     "takes place 36 of (4,6,6), which has 36"},
+     "index 36 is out of range; (4,6,6) has 36 positions"},
 };
 
 START_TEST(mistake)
@@ -219,8 +218,8 @@ START_TEST(mistake)
     struct ss_graph *g = NULL;
     put(mistakes[_i].text, strlen(mistakes[_i].text));
     ck_assert_int_ne(ss_graph_read(path, 0, &g), SS_OK);
-    ck_assert_msg(strstr(ss_log_last_error(), mistakes[_i].message) != NULL, "\"%s\" lacks \"%s\"",
-                  ss_log_last_error(), mistakes[_i].message);
+    ck_assert_msg(strstr(ss_log_last_error(), mistakes[_i].message) != NULL,
+                  "\"%s\" does not contain \"%s\"", ss_log_last_error(), mistakes[_i].message);
     ck_assert_msg(strstr(ss_log_last_error(), path) != NULL, "\"%s\" does not name the file",
                   ss_log_last_error());
     ck_assert_ptr_null(strchr(ss_log_last_error(), '\n'));
@@ -234,7 +233,8 @@ END_TEST
 #define CONV_OF(id, input, more)                                                                   \
     NAMED(id, "conv2d", input, ", \"out_channels\": 3, \"kernel\": 1" more)
 
-/* Which values get a gradient, and which parameters: as PyTorch's autograd, by hand. */
+/* Values and parameters that have a gradient, as with PyTorch's autograd; derived by hand. */
+/* clang-format off */
 static const char autograd[] = FILE_OF(
     CONV_OF("front", "\"input\"", ", \"frozen\": [\"weight\", \"bias\"]") ", "
     CONV_OF("a", "\"front\"", "") ", "
@@ -250,6 +250,7 @@ static const char autograd[] = FILE_OF(
     LAYER("s3", "add", "\"s1\", \"c\"", "") ", "
     LAYER("s4", "add", "\"s2\", \"s3\"", "") ", "
     NAMED("fc", "linear", "\"s4\"", ", \"out_features\": 10, \"frozen\": [\"bias\"]"), "\"fc\"");
+/* clang-format on */
 
 START_TEST(gradients)
 {
@@ -288,7 +289,7 @@ START_TEST(strange_names)
     ck_assert_msg(ss_graph_read(path, 0, &g) == SS_OK, "%s", ss_log_last_error());
     char *text = written(g);
     json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-    ck_assert_msg(root != NULL, "no JSON: %s", text);
+    ck_assert_msg(root != NULL, "not JSON: %s", text);
     const json_t *layers = json_object_get(root, "layers");
     ck_assert_str_eq(json_string_value(json_object_get(json_array_get(layers, 2), "id")),
                      "relu:3__");
@@ -299,7 +300,7 @@ START_TEST(strange_names)
 }
 END_TEST
 
-/* A path may be of any bytes, and cut anywhere. */
+/* A path may contain any bytes, and may be truncated anywhere. */
 START_TEST(strange_model_name)
 {
     for (size_t n = SS_NAME_BYTES - 4; n < SS_NAME_BYTES; n++) {
@@ -317,7 +318,7 @@ START_TEST(strange_model_name)
 }
 END_TEST
 
-/* Read, and if that works lower it, too. */
+/* Reads the file and, if that succeeds, lowers the model. Returns 1 if it was read. */
 static int survives(void)
 {
     const struct ss_plan_options options = {
@@ -332,7 +333,7 @@ static int survives(void)
     return 1;
 }
 
-/* Bytes lost, doubled and changed, most often by ones that mean something. */
+/* Removes, replaces or truncates bytes, often with significant characters. Returns the length. */
 static size_t damage(struct ss_rng *rng, char *text, size_t n)
 {
     static const char likely[] = "0123456789-.[]{},:\"eE truefalsnc";

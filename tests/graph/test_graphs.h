@@ -1,5 +1,5 @@
-/* test_graphs.h: small models built by hand, for the tests of plans and executors. Between them
- * they use every layer kind, every way in which layers fuse, and values with several readers. */
+/* test_graphs.h: small hand-written models for the tests of plans and executors. Together they
+ * use every layer kind, every fusion, and values with several readers. */
 #ifndef SS_TESTS_TEST_GRAPHS_H
 #define SS_TESTS_TEST_GRAPHS_H
 
@@ -17,7 +17,7 @@ static inline ss_value conv_bn(struct ss_graph *g, ss_value x, const char *conv,
     return ss_batchnorm2d(g, x, bn);
 }
 
-/* A ResNet's block: addition, then ReLU, and a strided 1x1 shortcut. */
+/* A ResNet block: addition, then ReLU, and a strided 1x1 shortcut. */
 static inline void build_resnet(struct ss_graph *g)
 {
     ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE);
@@ -26,7 +26,7 @@ static inline void build_resnet(struct ss_graph *g)
     y = conv_bn(g, y, "conv2", "bn2", 18, 3, 1);
     ss_value shortcut = conv_bn(g, x, "down", "down_bn", 18, 1, 2);
     x = ss_relu(g, ss_add(g, y, shortcut));
-    /* An identity block behind it: the shortcut is the block's own input. */
+    /* An identity block follows: its shortcut is its input. */
     y = ss_relu(g, conv_bn(g, x, "conv3", "bn3", 18, 3, 1));
     y = conv_bn(g, y, "conv4", "bn4", 18, 3, 1);
     x = ss_relu(g, ss_add(g, y, x));
@@ -34,7 +34,7 @@ static inline void build_resnet(struct ss_graph *g)
     ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", TEST_CLASSES));
 }
 
-/* VGG and a multi-layer perceptron: no normalisation, biases, linear layers in a row. */
+/* VGG and a multi-layer perceptron: no normalization, biases, consecutive linear layers. */
 static inline void build_chain(struct ss_graph *g)
 {
     ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE);
@@ -47,8 +47,8 @@ static inline void build_chain(struct ss_graph *g)
     ss_softmax_cross_entropy(g, ss_linear(g, x, "fc3", TEST_CLASSES));
 }
 
-/* Layers that nothing fuses with: additions of bare convolutions, BatchNorm and dropout behind a
- * pool, ReLU in front of a convolution. */
+/* Layers that are not fused: additions of bare convolutions, BatchNorm and dropout after a pool,
+ * ReLU before a convolution. */
 static inline void build_bare(struct ss_graph *g)
 {
     ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE);
@@ -75,12 +75,12 @@ static inline void build_fan(struct ss_graph *g)
     ss_value b = ss_conv2d(g, x, "b", 8, 1, 1, 0, 1);
     ss_value c = ss_dropout(g, ss_conv2d(g, x, "c", 8, 3, 1, 1, 0), 0.1f);
     x = ss_add(g, ss_add(g, a, b), ss_add(g, c, x));
-    x = ss_avgpool2d(g, x, 7, 7); /* leaves the last row and column out */
+    x = ss_avgpool2d(g, x, 7, 7); /* ignores the last row and column */
     ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", TEST_CLASSES));
 }
 
-/* Group normalisation with and without ReLU, of channels that fill no block, read once and twice.
- * PyTorch's twin is in tests/reference/record_small.py. */
+/* Group normalization with and without ReLU, a partial block of channels, one and two readers.
+ * PyTorch version: tests/reference/record_small.py. */
 static inline void build_groups(struct ss_graph *g)
 {
     ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE);
@@ -91,8 +91,8 @@ static inline void build_groups(struct ss_graph *g)
     ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", TEST_CLASSES));
 }
 
-/* GELU in both forms: behind a convolution, a normalisation, an addition and a linear layer. PyTorch's
- * twin is in tests/reference/record_small.py. */
+/* GELU in both forms, after a convolution, a normalization, an addition and a linear layer.
+ * PyTorch version: tests/reference/record_small.py. */
 static inline void build_gelus(struct ss_graph *g)
 {
     ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE);
@@ -103,9 +103,9 @@ static inline void build_gelus(struct ss_graph *g)
     ss_softmax_cross_entropy(g, ss_linear(g, x, "fc2", TEST_CLASSES));
 }
 
-/* Channels that begin in the middle of blocks: concatenations of which one continues another, a shuffle,
- * slices, products of both kinds, a parameter for each channel; it ends as SqueezeNet does. PyTorch's
- * twin is in tests/reference/record_small.py. */
+/* Channels that begin in the middle of blocks: concatenations, one of which extends another, a
+ * shuffle, slices, products of both kinds, a parameter for each channel; ends like SqueezeNet.
+ * PyTorch version: tests/reference/record_small.py. */
 static inline void build_join(struct ss_graph *g)
 {
     ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE);
@@ -125,8 +125,8 @@ static inline void build_join(struct ss_graph *g)
     ss_softmax_cross_entropy(g, ss_flatten(g, ss_global_avgpool2d(g, y)));
 }
 
-/* Values with 7 and with 30 readers, whose gradients no single task adds up. PyTorch's twin is in
- * tests/reference/record_small.py. */
+/* Values with 7 and with 30 readers, too many to sum their gradients in a single task. PyTorch
+ * version: tests/reference/record_small.py. */
 static inline void build_readers(struct ss_graph *g)
 {
     ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE), many[30];
@@ -141,8 +141,8 @@ static inline void build_readers(struct ss_graph *g)
     ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", TEST_CLASSES));
 }
 
-/* A transformer as ViT, of channels and heads that fill no block, behind a normalised map. PyTorch's
- * twin is in tests/reference/record_small.py. */
+/* A transformer like ViT, with partial blocks of channels and heads, after a normalized map.
+ * PyTorch version: tests/reference/record_small.py. */
 static inline void build_vit(struct ss_graph *g)
 {
     ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE), y;
@@ -158,8 +158,8 @@ static inline void build_vit(struct ss_graph *g)
     ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", TEST_CLASSES));
 }
 
-/* The other activations, fused and alone, of channels that fill no block and of flat values; stochastic
- * depth behind a convolution, behind a pool and of flat values. */
+/* The other activations, fused and separate, of partial channel blocks and of flat values;
+ * stochastic depth after a convolution, after a pool and of flat values. */
 static inline void build_curves(struct ss_graph *g)
 {
     ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE);
@@ -176,7 +176,7 @@ static inline void build_curves(struct ss_graph *g)
     ss_softmax_cross_entropy(g, ss_linear(g, x, "fc3", TEST_CLASSES));
 }
 
-/* Layers that read the images themselves: BatchNorm, a pool, a linear layer. */
+/* Layers that read the images directly: BatchNorm, a pool, a linear layer. */
 static inline void build_front(struct ss_graph *g)
 {
     ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE);
@@ -189,7 +189,7 @@ static inline void build_front(struct ss_graph *g)
     ss_softmax_cross_entropy(g, ss_linear(g, ss_add(g, d, y), "fc", TEST_CLASSES));
 }
 
-/* More of them, and additions of values that do not lie in memory alike: images, maps, flat ones. */
+/* More of them, and additions of values with different layouts: images, maps, flat ones. */
 static inline void build_images(struct ss_graph *g)
 {
     ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE);
@@ -212,7 +212,7 @@ static inline ss_value window_conv(struct ss_graph *g, ss_value x, const char *n
     l.groups = groups;
     l.kernel[0] = rows;
     l.kernel[1] = columns;
-    l.stride[0] = stride; /* of columns 1 */
+    l.stride[0] = stride; /* 1 for columns */
     l.padding[0] = dilation * (rows / 2);
     l.padding[1] = columns / 2;
     l.dilation[0] = dilation;
@@ -220,7 +220,7 @@ static inline ss_value window_conv(struct ss_graph *g, ss_value x, const char *n
     return ss_graph_add(g, &l, name, 1, &x);
 }
 
-/* Convolutions in groups, depthwise ones, dilated ones, windows whose sides differ, and a linear layer
+/* Grouped, depthwise and dilated convolutions, windows with unequal sides, and a linear layer
  * over maps. */
 static inline void build_windows(struct ss_graph *g)
 {
@@ -234,7 +234,7 @@ static inline void build_windows(struct ss_graph *g)
     ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", TEST_CLASSES));
 }
 
-/* A layer with settings that its function in layers.h does not have. */
+/* Adds a layer with settings that its function in layers.h does not support. */
 static inline ss_value layer_with(struct ss_graph *g, ss_value x, struct ss_layer l)
 {
     return ss_graph_add(g, &l, "first", 1, &x);
@@ -248,7 +248,7 @@ static inline ss_value bare_linear(struct ss_graph *g, ss_value x, const struct 
     return layer_with(g, x, l);
 }
 
-/* Windows of 3x3 that stand over the map's edge, in front of it and behind it. */
+/* 3x3 windows that extend beyond the map at both ends. */
 static inline ss_value over_edge(struct ss_graph *g, ss_value x, const struct ss_layer_class *cls,
                                  int count_padding)
 {
@@ -263,9 +263,9 @@ static inline ss_value over_edge(struct ss_graph *g, ss_value x, const struct ss
     return layer_with(g, x, l);
 }
 
-/* Every kind of layer, and every setting that a layer can have or lack, of so many channels. They read
- * the images themselves, which are padded on a device for those that can and as they are for the others,
- * or stand behind a convolution. Convolutions: their groups begin in the middle of the padding. */
+/* Every layer kind with every optional setting. The layers read the images directly, or follow a
+ * convolution. On a device, layers that support it read padded images, the others plain ones.
+ * Groups of convolutions begin in the middle of the padding. */
 #define FIRST_LAYER(kind, ...)                                                                     \
     static inline ss_value first_##kind(struct ss_graph *g, ss_value x)                            \
     {                                                                                              \
@@ -277,7 +277,8 @@ FIRST_LAYER(twice, window_conv(g, x, "first", 6, 3, 5, 3, 2, 1))
 FIRST_LAYER(halves, window_conv(g, x, "first", 6, 2, 3, 3, 1, 2))
 FIRST_LAYER(thirds, window_conv(g, x, "first", 9, 3, 3, 3, 1, 1))
 FIRST_LAYER(grey_twice, window_conv(g, x, "first", 2, 1, 3, 3, 1, 1))
-/* A group that a block with BatchNorm and ReLU begins, and one convolution of each kind: both conversions. */
+/* A grouped convolution with BatchNorm and ReLU; a grouped and a plain one, which need both
+ * conversions of the images. */
 FIRST_LAYER(block,
             ss_relu(g, ss_batchnorm2d(g, window_conv(g, x, "first", 6, 3, 3, 3, 1, 1), "bn")))
 FIRST_LAYER(both, ss_add(g, window_conv(g, x, "first", 6, 3, 3, 3, 1, 1),
@@ -361,7 +362,7 @@ static const struct first_layer {
                     {"attention", 6, first_attention}};
 enum { FIRST_LAYERS = sizeof first_layers / sizeof *first_layers };
 
-/* In front of it: nothing, or with `behind` a convolution. Behind it: one linear layer. */
+/* behind: a convolution precedes the layer. A linear layer follows. */
 static inline void build_with(struct ss_graph *g, const struct first_layer *first, int behind)
 {
     ss_value x = ss_input(g, first->channels, TEST_SIDE, TEST_SIDE);
@@ -370,8 +371,8 @@ static inline void build_with(struct ss_graph *g, const struct first_layer *firs
     ss_softmax_cross_entropy(g, ss_linear(g, first->add(g, x), "fc", TEST_CLASSES));
 }
 
-/* DenseNet's dense block: each layer normalises all that came before it, and what a bare convolution makes
- * of it is put behind. The last one fills no block of channels. */
+/* DenseNet's dense block: each layer normalizes all preceding outputs, and the output of a bare
+ * convolution is appended. The last one has a partial block of channels. */
 static inline ss_value dense_block(struct ss_graph *g, ss_value x, const char *name, int layers)
 {
     static const int growth[] = {16, 32, 16, 5};
@@ -390,8 +391,9 @@ static inline ss_value dense_block(struct ss_graph *g, ss_value x, const char *n
     return x;
 }
 
-/* Concatenations that continue each other: in the first block all but what bare convolutions make lies in
- * place, what it all makes has two readers; in the second one also what it begins with is copied. */
+/* Concatenations that extend each other. In the first block, all inputs are views except the
+ * outputs of bare convolutions, and the result has two readers. In the second block, its input is
+ * copied, too. */
 static inline void build_dense(struct ss_graph *g)
 {
     ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE);
@@ -406,10 +408,10 @@ static inline void build_dense(struct ss_graph *g)
     ss_softmax_cross_entropy(g, ss_linear(g, ss_global_avgpool2d(g, x), "fc", TEST_CLASSES));
 }
 
-/* Branches as GoogLeNet's and SqueezeNet's: of four one is a pool, which is copied; what they make
- * together has several readers. In the second half there is an activation with dropout, one that no
- * convolution begins, a concatenation in another one, and a value that is read again once it has been
- * concatenated, which is copied. At the end there is a shuffle on its own. */
+/* Branches as in GoogLeNet and SqueezeNet: one of four is a pool, which is copied; the result has
+ * several readers. The second half has an activation with dropout, one without a convolution, a
+ * concatenation nested in another one, and a value that is read again after it was concatenated,
+ * which is copied. A separate shuffle follows. */
 static inline void build_branches(struct ss_graph *g)
 {
     ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE), y[4];
@@ -435,9 +437,9 @@ static inline void build_branches(struct ss_graph *g)
     ss_softmax_cross_entropy(g, ss_linear(g, x, "fc", TEST_CLASSES));
 }
 
-/* Activations that one 3x3 convolution alone reads: of a sum that is read elsewhere too, with dropout, without
- * normalisation, and of one whose zero is none, in channels that fill no block. Behind them such that others read:
- * with a stride, a 1x1 one, two of them, an addition. */
+/* Activations whose only reader is a 3x3 convolution: of a sum with other readers, with dropout,
+ * without normalization, and one that does not map 0 to 0; partial blocks of channels. Then
+ * activations with other readers: a strided convolution, a 1x1 one, two of them, an addition. */
 static inline void build_pre(struct ss_graph *g)
 {
     ss_value x = ss_input(g, 3, TEST_SIDE, TEST_SIDE);
@@ -467,7 +469,7 @@ static const struct test_graph {
     {"pre", build_pre}};
 enum { TEST_GRAPHS = sizeof test_graphs / sizeof *test_graphs };
 
-/* NULL after a mistake, which was reported. */
+/* Returns NULL after an error, which was reported. */
 static inline struct ss_graph *make_test_graph(int which)
 {
     struct ss_graph *g = ss_graph_create(test_graphs[which].name);

@@ -1,5 +1,5 @@
-/* test_models.c: names and shapes of the models against PyTorch's and torchvision's; the images and
- * options that they take. */
+/* test_models.c: tensor names and shapes of the models against PyTorch and torchvision; supported
+ * images and options. */
 #include "core/log.h"
 #include "core/sha256.h"
 #include "graphs/models.h"
@@ -18,7 +18,7 @@ static void quiet(void)
 
 static const char *const references[] = {"8,16,24,32", "12,20,24,40"};
 
-/* The names and shapes are the PyTorch model's: those of a file that PyTorch wrote. */
+/* Names and shapes equal those of a file written by PyTorch. */
 START_TEST(wideresnet_as_pytorch)
 {
     const char *srcdir = getenv("srcdir");
@@ -49,10 +49,10 @@ START_TEST(wideresnet_as_pytorch)
 }
 END_TEST
 
-/* torchvision's own models: the lists that tests/reference/record_torchvision.py wrote. */
+/* torchvision's models: lists written by tests/reference/record_torchvision.py. */
 static const struct {
     const char *model;
-    int64_t trainable; /* as the models' documentation counts */
+    int64_t trainable; /* as in torchvision's documentation */
 } torchvision[] = {{"resnet50", 25557032}, {"vgg11_bn", 132868840}};
 
 static const struct ss_param *find_param(const struct ss_graph *model, const char *name)
@@ -91,14 +91,14 @@ START_TEST(names_as_torchvision)
         trainable += p->trainable ? ss_param_elements(p) : 0;
     }
     fclose(f);
-    /* Names are unique in both, so that equal numbers leave none over. */
+    /* Names are unique in both, so equal numbers mean that none is missing. */
     ck_assert_int_eq(ss_graph_params(model), lines);
     ck_assert_int_eq(trainable, torchvision[_i].trainable);
     ss_graph_destroy(model);
 }
 END_TEST
 
-/* The same for more models, in short: the SHA-256 of "NAME EXTENT ...\n" for each tensor of
+/* The same for more models, as the SHA-256 of "NAME EXTENT ...\n" for each tensor of
  * torchvision's state_dict in its order (torchvision 0.29). */
 static const struct {
     const char *model;
@@ -151,7 +151,8 @@ static struct ss_graph *square_model(const char *name, int side)
     return model;
 }
 
-/* The map that the mean reads, for images of CIFAR, TinyImageNet and ImageNet, and odd ones. */
+/* Size of the map that the mean reads, for images of CIFAR, TinyImageNet and ImageNet, and odd
+ * sizes. */
 START_TEST(resnet50_maps)
 {
     static const int sides[][2] = {{32, 1}, {33, 2}, {64, 2}, {97, 4}, {224, 7}};
@@ -196,7 +197,7 @@ START_TEST(vgg_maps)
 }
 END_TEST
 
-/* Every model refuses what is no list of its widths, and has no dropout where none is asked for. */
+/* Every model refuses an invalid list of widths, and has no dropout layers with dropout 0. */
 START_TEST(models_options)
 {
     static const char *const names[] = {"wideresnet", "resnet50", "vgg11_bn"};
@@ -240,7 +241,7 @@ START_TEST(wideresnet_options)
     ck_assert_int_eq(ss_model_build("resnet-9000", &options, &model), SS_ERR_INVALID);
     ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "\"resnet-9000\"; known: wideresnet"));
 
-    /* The default is the full width; dropout 0 takes its layers out. */
+    /* The default is the full width; dropout 0 removes the dropout layers. */
     ck_assert_int_eq(ss_model_build("wideresnet", &options, &model), SS_OK);
     int layers = ss_graph_layers(model);
     const struct ss_param *fc = ss_graph_param(model, ss_graph_params(model) - 2);
@@ -252,7 +253,7 @@ START_TEST(wideresnet_options)
     ck_assert_int_eq(ss_graph_layers(model), layers - 6);
     ss_graph_destroy(model);
 
-    /* Images on which the pools do not fit. */
+    /* Images too small for the pools. */
     model = NULL;
     options.height = options.width_px = 16;
     ck_assert_int_eq(ss_model_build("wideresnet", &options, &model), SS_ERR_SHAPE);

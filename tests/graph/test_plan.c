@@ -1,4 +1,4 @@
-/* test_plan.c: the step plan: recorded dumps, and what must hold for the plan of any model.
+/* test_plan.c: the step plan: recorded dumps, and invariants of the plan of any model.
  *
  * SS_UPDATE_GOLDEN=1 rewrites tests/graph/plan/NAME.golden instead of comparing with it. */
 #include "core/log.h"
@@ -36,7 +36,7 @@ static struct ss_graph *build_model(const char *name, const char *width, int sid
     return g;
 }
 
-/* Of a test graph. */
+/* Returns the index of a test graph. */
 static int index_of(const char *name)
 {
     int which = 0;
@@ -70,19 +70,19 @@ static const struct {
      SS_DTYPE_BF16},
     {"narrow-gpu-fp16.dot", "wideresnet", "8,16,24,32", 32, 0.05, 0.01, ss_plan_print_dot, 1,
      SS_DTYPE_F16},
-    {"narrow-put-off.table", "wideresnet", "8,16,24,32", 32, 0.05, 0.01, ss_plan_print_table, 0,
+    {"narrow-deferred.table", "wideresnet", "8,16,24,32", 32, 0.05, 0.01, ss_plan_print_table, 0,
      SS_DTYPE_F32},
     {"resnet50.table", "resnet50", NULL, 64, 25, 1, ss_plan_print_table, 0, SS_DTYPE_F32},
     {"resnet50-gpu-fp16.table", "resnet50", NULL, 224, 25, 1, ss_plan_print_table, 1, SS_DTYPE_F16},
     {"vgg11_bn.table", "vgg11_bn", NULL, 64, 25, 1, ss_plan_print_table, 0, SS_DTYPE_F32},
     {"vgg11_bn-gpu-bf16.table", "vgg11_bn", NULL, 224, 25, 1, ss_plan_print_table, 1,
      SS_DTYPE_BF16},
-    /* Of test_graphs.h: no side. */
+    /* Models of test_graphs.h: side 0. */
     {"dense.table", "dense", NULL, 0, 25, 1, ss_plan_print_table, 0, SS_DTYPE_F32},
     {"branches-gpu-fp16.table", "branches", NULL, 0, 25, 1, ss_plan_print_table, 1, SS_DTYPE_F16},
 };
 
-/* As a run on a GPU asks for. */
+/* Sets the options of a run on a GPU. */
 static void on_device(struct ss_plan_options *o, enum ss_dtype dtype)
 {
     o->device = 1;
@@ -100,7 +100,7 @@ START_TEST(dumps)
     struct ss_plan_options options = defaults;
     options.bucket_mb = recorded[_i].bucket_mb;
     options.first_bucket_mb = recorded[_i].first_bucket_mb;
-    options.defer_weight_grads = strstr(recorded[_i].name, "put-off") ? 12 : 0;
+    options.defer_weight_grads = strstr(recorded[_i].name, "deferred") ? 12 : 0;
     if (recorded[_i].device)
         on_device(&options, recorded[_i].dtype);
     struct ss_graph *g =
@@ -118,7 +118,7 @@ START_TEST(dumps)
 }
 END_TEST
 
-/* A full disk is seen when the plan is printed, not lost in a buffer. */
+/* A full disk is reported when the plan is printed, not lost in a buffer. */
 START_TEST(print_fails)
 {
     FILE *full = fopen("/dev/full", "w");
@@ -136,7 +136,7 @@ START_TEST(print_fails)
 }
 END_TEST
 
-/* What must hold for any plan. */
+/* Invariants of any plan. */
 
 static const char *model; /* for messages */
 
@@ -145,7 +145,7 @@ static int runs(const struct ss_block *b, const char *operation)
     return !strcmp(b->cls->operation, operation);
 }
 
-/* A part lies in its whole, where the kernels will find it, as long as that is there. */
+/* A view is inside its tensor, aligned as the kernels require, during the tensor's lifetime. */
 static void check_part(const struct ss_plan *plan, const struct ss_plan_tensor *p, int task)
 {
     const struct ss_plan_tensor *whole = &plan->tensor[p->of];
@@ -165,7 +165,7 @@ static void check_part(const struct ss_plan *plan, const struct ss_plan_tensor *
     ck_assert_int_eq(p->block, device ? p->c : whole->block);
 }
 
-/* Tensors: each is written first, only touched inside its lifetime, and fits its buffer. */
+/* Each tensor is written first, accessed only within its lifetime, and fits into its buffer. */
 static void check_tensors(const struct ss_plan *plan, const struct ss_task_list *list, int *seen)
 {
     for (int i = 0; i < list->count; i++) {
@@ -185,9 +185,9 @@ static void check_tensors(const struct ss_plan *plan, const struct ss_task_list 
             ck_assert_uint_gt(p->bytes, 0);
             if (p->of >= 0)
                 check_part(plan, p, i);
-            ck_assert(t->kind != SS_TASK_SUM || p->of < 0); /* it adds up what is in one piece */
+            ck_assert(t->kind != SS_TASK_SUM || p->of < 0); /* it sums no views */
             if (p->first == i && (p->of < 0 || plan->tensor[p->of].first == i))
-                ck_assert_msg(a->mode == SS_WRITE, "%s: task %d (%s) reads %s, which nobody wrote",
+                ck_assert_msg(a->mode == SS_WRITE, "%s: task %d (%s) reads %s, which is unwritten",
                               model, i, t->name, p->name);
             if (seen)
                 seen[t->tensor[r]] = 1;
@@ -209,14 +209,14 @@ static void check_sharing(const struct ss_plan *plan, const int *in_training)
         }
     ck_assert_uint_le(ss_plan_buffer_bytes(plan), ss_plan_tensor_bytes(plan));
     for (int i = 0; i < plan->ntensors; i++) {
-        /* Nobody touches the middle of nested parts. */
+        /* No task accesses an intermediate one of nested views. */
         ck_assert(plan->tensor[i].first >= 0 || plan->tensor[i].of >= 0);
         ck_assert_int_ge(plan->tensor[i].buffer, 0);
         ck_assert_int_lt(plan->tensor[i].buffer, plan->nbuffers);
     }
 }
 
-/* StarPU cannot take the same handle twice in one task. */
+/* StarPU does not support the same handle twice in one task. */
 static void check_accesses(const struct ss_task_list *list)
 {
     for (int i = 0; i < list->count; i++) {
@@ -226,7 +226,7 @@ static void check_accesses(const struct ss_task_list *list)
             for (int b = 0; b < a; b++)
                 ck_assert_msg(t->access[a].space != t->access[b].space ||
                                   t->access[a].index != t->access[b].index,
-                              "%s: task %d (%s) has one datum as accesses %d and %d", model, i,
+                              "%s: task %d (%s) has the same data as accesses %d and %d", model, i,
                               t->name, b, a);
         }
     }
@@ -251,14 +251,15 @@ static int puts_off(const struct ss_plan *plan, int block)
     return makes_weights(plan, block) && block < plan->options.defer_weight_grads;
 }
 
-/* When backward has a block's gradients: from the last block to the first, then what is put off. */
+/* Returns the position of a block's gradients in backward: from the last block to the first, then
+ * deferred ones. */
 static int turn_of(const struct ss_plan *plan, int block)
 {
     return puts_off(plan, block) ? plan->nblocks + block : plan->nblocks - 1 - block;
 }
 
-/* Every trainable parameter in exactly one bucket, in the order in which backward has gradients; what is
- * frozen behind all that are not. */
+/* Every trainable parameter is in exactly one bucket, in the order in which backward computes
+ * gradients; frozen parameters follow all others. */
 static void check_bucket_content(const struct ss_plan *plan)
 {
     int params = ss_graph_params(plan->graph), listed = 0, turn = 0;
@@ -278,7 +279,7 @@ static void check_bucket_content(const struct ss_plan *plan)
         ck_assert_msg(places == 1, "%s: %s in block %s", model, source->name, b->name);
     }
     for (int i = 0; i < params; i++)
-        ck_assert_msg(times[i] == 1, "%s: %s is there %d times", model,
+        ck_assert_msg(times[i] == 1, "%s: %s is listed %d times", model,
                       ss_graph_param(plan->graph, i)->name, times[i]);
     free(times);
     for (int k = 0; k < plan->nbuckets; k++) {
@@ -321,7 +322,7 @@ static int mode_of(const struct ss_plan_task *t, enum ss_space space, int index)
     return 0;
 }
 
-/* Gradients are complete, then summed, then used; nobody sees parameters of two steps. */
+/* Gradients are complete, then reduced, then used; no task reads parameters after their update. */
 static void check_bucket_order(const struct ss_plan *plan)
 {
     const struct ss_task_list *list = &plan->train;
@@ -352,7 +353,7 @@ static void check_bucket_order(const struct ss_plan *plan)
                       "%s: bucket %d: written by %d, read by %d, reduced by %d, updated by %d",
                       model, k, last_writer, last_reader, reduce, update);
         ck_assert_int_eq(plan->bucket[k].ready_task, last_writer);
-        /* As soon as it is full, and in bucket order, which is that of all ranks. */
+        /* As soon as it is complete, and in bucket order, which is the same on all ranks. */
         if (!plan->options.no_overlap)
             ck_assert_int_eq(reduce, last_writer + 1);
         ck_assert_int_gt(reduce, before);
@@ -373,7 +374,7 @@ static void check_bucket_order(const struct ss_plan *plan)
         for (int s = 0; s < plan->nbuckets * plan->options.states; s++)
             ck_assert_int_eq(mode_of(&list->task[update], SS_SPACE_STATE, s),
                              s / plan->options.states == k ? SS_READ_WRITE : 0);
-        /* Only the sum waits for other ranks. */
+        /* Only collectives wait for other ranks. */
         for (int i = 0; i < list->count; i++)
             ck_assert(!mode_of(&list->task[i], SS_SPACE_TOKEN, 0) ||
                       ss_task_sums_bucket(list->task[i].kind) ||
@@ -387,7 +388,7 @@ static void check_bucket_order(const struct ss_plan *plan)
     }
 }
 
-/* The first block that needs bucket k. */
+/* Returns the first block that needs bucket k. */
 static int first_block_of(const struct ss_plan *plan, int k)
 {
     int b = 0;
@@ -396,8 +397,8 @@ static int first_block_of(const struct ss_plan *plan, int k)
     return b;
 }
 
-/* With shards every bucket's weights are gathered behind its update and behind all sums, so that no
- * sum waits for it; those that the next forward pass needs first in front. */
+/* With shards, every bucket's weights are gathered after its update and after all reductions, so
+ * that no reduction waits for it; those that the next forward pass needs first come first. */
 static void check_gathers(const struct ss_plan *plan)
 {
     const struct ss_task_list *list = &plan->train;
@@ -415,14 +416,14 @@ static void check_gathers(const struct ss_plan *plan)
         ck_assert_int_eq(mode_of(t, SS_SPACE_PARAMS, k), SS_READ_WRITE);
         ck_assert_int_eq(mode_of(t, SS_SPACE_TOKEN, 0), SS_READ_WRITE);
     }
-    /* Compared without overlap, the next step waits for all of them. */
+    /* Without overlap, the next step waits for all of them. */
     for (int i = 0; i < list->count; i++)
         if (list->task[i].kind == SS_TASK_FORWARD && list->task[i].role[SS_ROLE_Y] >= 0)
             ck_assert_int_eq(mode_of(&list->task[i], SS_SPACE_TOKEN, 0),
                              nbuckets && plan->options.no_overlap ? SS_READ : 0);
 }
 
-/* before[i * n + j]: task j has ended when task i begins, by what they touch. */
+/* Returns before[i * n + j]: task i depends on task j through their accesses. Free with free(). */
 static char *find_order(const struct ss_task_list *list)
 {
     size_t n = (size_t)list->count;
@@ -431,7 +432,7 @@ static char *find_order(const struct ss_task_list *list)
     for (size_t i = 0; i < n; i++)
         for (size_t j = i; j-- > 0;) {
             const struct ss_plan_task *a = &list->task[i], *b = &list->task[j];
-            if (before[i * n + j]) /* and so is all that is before j */
+            if (before[i * n + j]) /* so are all dependencies of j */
                 continue;
             for (int k = 0; k < a->naccess && !before[i * n + j]; k++) {
                 int theirs = mode_of(b, a->access[k].space, a->access[k].index);
@@ -444,8 +445,8 @@ static char *find_order(const struct ss_task_list *list)
     return before;
 }
 
-/* Without overlap, no collective begins before all of backward has ended; with it, the first one
- * does wherever there are several buckets. */
+/* Without overlap, no collective starts before all of backward has ended; with it, the first one
+ * does if there are several buckets. */
 static void check_overlap(const struct ss_plan *plan)
 {
     const struct ss_task_list *list = &plan->train;
@@ -459,7 +460,7 @@ static void check_overlap(const struct ss_plan *plan)
         for (size_t j = 0; j < n; j++)
             early += list->task[j].kind == SS_TASK_BACKWARD && !before[i * n + j];
         ck_assert_msg(!plan->options.no_overlap || early == 0,
-                      "%s: %s may begin before %zu tasks of backward", model, t->name, early);
+                      "%s: %s may start before %zu backward tasks", model, t->name, early);
         if (!plan->options.no_overlap && t->bucket == 0)
             ck_assert_msg(early > 0 || plan->nbuckets == 1 || ss_plan_frozen(plan), "%s: %s waits for all of backward",
                           model, t->name);
@@ -472,9 +473,9 @@ static int turn_of_task(const struct ss_plan *plan, const struct ss_plan_task *t
     return t->part == SS_PART_WEIGHTS ? turn_of(plan, t->block) : plan->nblocks - 1 - t->block;
 }
 
-/* Collectives first, then reports, backward, updates, forward, loads. Inside: buckets in order;
- * backward from the end, and what is put off from the start; the updates that the next forward
- * needs first; forward from the start. */
+/* Collectives first, then reports, backward, updates, forward, loads. Within a kind: buckets in
+ * order; backward from the end, deferred gradients from the start; the updates that the next
+ * forward needs first; forward from the start. */
 static void check_priorities(const struct ss_plan *plan)
 {
     static const int rank[] = {
@@ -504,8 +505,8 @@ static void check_priorities(const struct ss_plan *plan)
         }
 }
 
-/* One forward and, but for the loss and what is in front of all parameters, one backward task for every block,
- * but for concatenations of which nothing is copied; each layer in one block. */
+/* Every block has one forward task and, except the loss and blocks without a gradient, one
+ * backward task. Concatenations without copies have no tasks. */
 static void check_coverage(const struct ss_plan *plan)
 {
     int *forward = calloc((size_t)plan->nblocks, sizeof *forward);
@@ -556,7 +557,7 @@ static int find_task(const struct ss_task_list *list, enum ss_task_kind kind, in
     return -1;
 }
 
-/* A GPU's step: the whole slot is uploaded once, the host sees fetched metrics only. */
+/* A GPU's step: the whole slot is uploaded once, the host reads fetched metrics only. */
 static void check_device(const struct ss_plan *plan)
 {
     const struct ss_task_list *lists[] = {&plan->train, &plan->eval};
@@ -574,8 +575,8 @@ static void check_device(const struct ss_plan *plan)
                 ck_assert(lists[l]->task[i].access[a].space != SS_SPACE_IMAGES &&
                           lists[l]->task[i].access[a].space != SS_SPACE_LABELS);
     }
-    /* Behind an addition backward reads a bit an element that forward leaves, and no y; behind a pool
-     * the y. */
+    /* After an addition, backward reads a mask of one bit per element that forward stored,
+     * instead of y; after a pool, it reads y. */
     for (int i = 0; i < plan->train.count; i++) {
         const struct ss_plan_task *t = &plan->train.task[i];
         const struct ss_block *b = t->block >= 0 ? &plan->block[t->block] : NULL;
@@ -594,7 +595,7 @@ static void check_device(const struct ss_plan *plan)
         if (!pool && (size_t)y->c * each % 16 == 0)
             ck_assert_uint_eq(mask->bytes, y->bytes / 16);
     }
-    /* Pools without overlap are fused into convolutions; what a residual gets then is its own. */
+    /* Pools without overlap are fused into convolutions; a residual then has its own gradient. */
     for (int i = 0; i < plan->train.count; i++) {
         const struct ss_plan_task *t = &plan->train.task[i];
         const struct ss_block *b = t->block >= 0 ? &plan->block[t->block] : NULL;
@@ -623,8 +624,8 @@ static void check_device(const struct ss_plan *plan)
     }
 }
 
-/* What ends a block is left to the addition that reads it: its parameters are read and their gradients
- * written there, and what is kept of the block is what comes in front. */
+/* A block's end is delegated to the addition that reads it, which reads the end's parameters and
+ * writes their gradients. The block stores the input of the end. */
 static void check_shortcuts(const struct ss_plan *plan)
 {
     for (int i = 0; i < plan->train.count; i++) {
@@ -649,14 +650,15 @@ static void check_shortcuts(const struct ss_plan *plan)
         ck_assert_int_eq(t->role[SS_ROLE_SHORTCUT_SAVED] >= 0, norm);
         ck_assert(mode_of(t, forward ? SS_SPACE_PARAMS : SS_SPACE_GRADS, from->bucket) & SS_READ);
         ck_assert_int_eq(t->role[SS_ROLE_RESIDUAL] >= 0, norm || forward);
-        if (norm) /* its own gradient, in place */
+        if (norm) /* overwritten by its gradient */
             ck_assert_int_eq(t->access[t->role[SS_ROLE_RESIDUAL]].mode,
                              forward ? SS_READ : SS_READ_WRITE);
     }
 }
 
-/* Sums over ranks are checked by tasks of their own, else every task that makes gradients checks. No
- * update before all were, none after the new scale; the loss reads the scale. */
+/* With all-reduces on the device, separate tasks check the gradients; otherwise every task that
+ * computes gradients checks them. Updates come after all checks and before the new scale; the
+ * loss reads the scale. */
 static void check_scaling(const struct ss_plan *plan)
 {
     const struct ss_task_list *list = &plan->train;
@@ -696,8 +698,8 @@ static void check_scaling(const struct ss_plan *plan)
     }
 }
 
-/* Squares of each bucket's sum, the first written and the others added; with shards their sum over ranks
- * behind the last of them; then the updates, which read it. */
+/* Squares of each bucket's reduced gradients, the first written and the others added; with
+ * shards, their all-reduce follows the last of them; then the updates, which read them. */
 static void check_clipping(const struct ss_plan *plan)
 {
     const struct ss_task_list *list = &plan->train;
@@ -732,7 +734,7 @@ static void check_clipping(const struct ss_plan *plan)
     }
 }
 
-/* Slices are the batch, without holes. */
+/* Slices cover the batch without gaps. */
 static void check_slices(const struct ss_plan *plan)
 {
     int slices = plan->options.slices, loads = 0;
@@ -745,7 +747,7 @@ static void check_slices(const struct ss_plan *plan)
     ck_assert_int_eq(loads, slices);
 }
 
-/* Parts of a block in the training step: where each is in the list, -1: there is none. */
+/* Indices of a block's tasks in the training step, by part; -1: none. */
 struct parts {
     int task[SS_PART_WEIGHTS + 1], sync;
 };
@@ -786,8 +788,8 @@ static int written_since(const struct ss_plan *plan, int tensor, int from, int t
     return 0;
 }
 
-/* Where weights' gradients are tasks of their own: of the right blocks, behind the rest of their block's
- * backward or behind all of backward; and what they read is what the block has read and made. */
+/* Separate weight gradient tasks: of the right blocks, after the rest of their block's backward
+ * or after all of backward. They read what the block has read and computed. */
 static void check_weights(const struct ss_plan *plan)
 {
     for (int b = 0; b < plan->nblocks; b++) {
@@ -809,7 +811,7 @@ static void check_weights(const struct ss_plan *plan)
         ck_assert_int_ge(t->tensor[role], 0);
         ck_assert_int_eq(t->tensor[role], plan->train.task[data].tensor[role]);
         ck_assert_msg(!written_since(plan, t->tensor[role], data, weights),
-                      "%s: block %d: what its weights' gradient reads is written before", model, b);
+                      "%s: block %d: an input of its weight gradient is overwritten", model, b);
         ck_assert_int_gt(weights, data);
         ck_assert_int_lt(plan->train.task[data].tensor[SS_ROLE_X], 0);
         for (int i = data + 1; i < weights; i++) {
@@ -856,7 +858,7 @@ static void check_with_options(const struct ss_graph *g)
 {
     static const double caps[][2] = {{25, 1}, {1e-6, 1e-6}, {0.01, 1e-3}, {1e-3, 0.01}, {1e6, 1e6}};
     static const int blocks[] = {0, 8, 16}, batches[] = {1, 2, 33},
-                     put_offs[] = {-1, 3, 8, 1 << 16};
+                     deferrals[] = {-1, 3, 8, 1 << 16};
     model = ss_graph_name(g);
     for (int c = 0; c < 5; c++)
         for (int b = 0; b < 3; b++) {
@@ -873,7 +875,7 @@ static void check_with_options(const struct ss_graph *g)
             options.shards = 2 + b;
             check_plan(g, &options);
             options.no_overlap = 0;
-            options.defer_weight_grads = put_offs[(c + b) % 4];
+            options.defer_weight_grads = deferrals[(c + b) % 4];
             check_plan(g, &options);
             options.shards = 1;
             check_plan(g, &options);
@@ -884,7 +886,7 @@ static void check_with_options(const struct ss_graph *g)
             check_plan(g, &options);
             options.device_sums = 1;
             check_plan(g, &options);
-            options.defer_weight_grads = put_offs[(c + b) % 4];
+            options.defer_weight_grads = deferrals[(c + b) % 4];
             check_plan(g, &options);
             options.no_overlap = 0;
             check_plan(g, &options);
@@ -893,7 +895,7 @@ static void check_with_options(const struct ss_graph *g)
         }
 }
 
-/* A block with NORM: sums, their sum over ranks, what follows; others are whole. */
+/* A block with NORM is split into sums, their all-reduce and the rest; others are whole. */
 static void check_parts(const struct ss_plan *plan, const char *order)
 {
     const struct ss_task_list *list = &plan->train;
@@ -921,7 +923,7 @@ static void check_parts(const struct ss_plan *plan, const char *order)
             ck_assert_int_eq(
                 list->task[p.sync].sums,
                 2 * ss_graph_value(plan->graph, ss_graph_layer(plan->graph, norm)->output)->c);
-            /* The gradient of a weight comes last, and before its bucket is summed. */
+            /* The weight gradient comes last, and before its bucket is reduced. */
             ck_assert_int_eq(weights >= 0, backward && block->layer[SS_PLACE_HEAD] >= 0);
             for (int i = 0; i < weights; i++)
                 ck_assert(list->task[i].kind != SS_TASK_ALLREDUCE ||
@@ -935,8 +937,9 @@ static void check_parts(const struct ss_plan *plan, const char *order)
     ck_assert_int_eq(syncs, 2 * blocks);
 }
 
-/* Sums of statistics: one order of their own, behind no bucket's; while one is under way, weights of
- * the block behind can be worked on, which are wanted less than what comes before the sum. */
+/* All-reduces of statistics have an order of their own and wait for no bucket. While one is in
+ * progress, weight gradients of following blocks can be computed; their priority is lower than
+ * that of the task before the all-reduce. */
 static void check_syncs(const struct ss_plan *plan, const char *order)
 {
     const struct ss_task_list *list = &plan->train;
@@ -989,7 +992,7 @@ static void check_synced(const struct ss_graph *g, const struct ss_plan_options 
     ss_plan_destroy(plan);
 }
 
-/* Where there is something to leave, and to whom: ends that are left, with NORM and with a bias. */
+/* Checks the number of delegated block ends, with NORM and with a bias. */
 static void check_left(const struct ss_graph *g, int norms, int biases)
 {
     struct ss_plan *plan;
@@ -1009,7 +1012,8 @@ static void check_left(const struct ss_graph *g, int norms, int biases)
     }
 }
 
-/* Shortcuts of convolution and BatchNorm, or with a bias, and additions that cannot take them. */
+/* Shortcuts of convolution and BatchNorm, or with a bias; some cannot be delegated to the
+ * addition. */
 START_TEST(shortcuts)
 {
     static const struct {
@@ -1062,7 +1066,7 @@ static const struct {
     {"vgg11_bn", "8,8,8,8,8,8", 448},
 };
 
-/* Whatever is frozen. */
+/* With random frozen parameters. */
 START_TEST(invariants_frozen)
 {
     for (uint32_t seed = 1; seed <= 4; seed++) {
@@ -1081,7 +1085,7 @@ START_TEST(invariants_models)
 }
 END_TEST
 
-/* BatchNorm over several ranks. */
+/* Synchronized BatchNorm. */
 START_TEST(synced_models)
 {
     struct ss_graph *g = build_model(models[_i].name, models[_i].width, models[_i].side);
@@ -1106,7 +1110,7 @@ START_TEST(synced_models)
 }
 END_TEST
 
-/* With one rank nothing changes. */
+/* With one rank, the plan is the same as without synchronization. */
 START_TEST(one_rank_is_not_synced)
 {
     struct ss_graph *g = build_model("resnet50", "8,8,16,16", 64);
@@ -1123,8 +1127,8 @@ START_TEST(one_rank_is_not_synced)
         ss_plan_destroy(plan);
     }
     ck_assert_str_eq(text[0], text[1]);
-    ck_assert_ptr_null(strstr(text[0], "BatchNorm's statistics"));
-    ck_assert_ptr_nonnull(strstr(text[2], "BatchNorm's statistics over 2 ranks: 106 sums a step"));
+    ck_assert_ptr_null(strstr(text[0], "BatchNorm statistics"));
+    ck_assert_ptr_nonnull(strstr(text[2], "over 2 ranks: 106 all-reduces per step"));
     for (int ranks = 0; ranks < 3; ranks++)
         free(text[ranks]);
     ss_graph_destroy(g);
@@ -1139,7 +1143,7 @@ static int count_blocks(const struct ss_plan *plan, const char *operation)
     return n;
 }
 
-/* The block has layers at these places, in the order of the graph. */
+/* Checks that the block has layers at these places, in the order of the graph. */
 static void expect_places(const struct ss_plan *plan, const struct ss_block *b, unsigned places)
 {
     unsigned taken = 0;
@@ -1172,7 +1176,7 @@ static struct ss_plan *lower_test_graph(int which, struct ss_graph **g)
     return plan;
 }
 
-/* A ResNet's block is two tasks: its additions and both ReLUs run inside them. */
+/* A ResNet block has two tasks, which include its addition and both ReLUs. */
 START_TEST(fusion)
 {
     struct ss_graph *g;
@@ -1182,7 +1186,7 @@ START_TEST(fusion)
     const struct ss_block *b = find_block(plan, "conv2"), *down = find_block(plan, "down");
     expect_places(plan, b, SS_AT(HEAD) | SS_AT(NORM) | SS_AT(ADD) | SS_AT(OUT));
     ck_assert_int_eq(b->residual, down->y);
-    ck_assert(down < b); /* what is added must be there */
+    ck_assert(down < b); /* the residual is computed first */
     b = find_block(plan, "conv4");
     expect_places(plan, b, SS_AT(HEAD) | SS_AT(NORM) | SS_AT(ADD) | SS_AT(OUT));
     ck_assert_int_eq(b->residual, find_block(plan, "conv2")->y);
@@ -1198,7 +1202,7 @@ START_TEST(fusion)
     ss_plan_destroy(plan);
     ss_graph_destroy(g);
 
-    /* A shuffle that alone reads a concatenation is its order. */
+    /* A shuffle that is the only reader of a concatenation becomes its channel order. */
     plan = lower_test_graph(index_of("join"), &g);
     ck_assert_int_eq(count_blocks(plan, "shuffle"), 0);
     ck_assert_int_eq(count_blocks(plan, "concat"), 2);
@@ -1207,7 +1211,7 @@ START_TEST(fusion)
 }
 END_TEST
 
-/* ResNet-50 is 53 convolutions with all that follows them, one pool with overlap, the mean, the
+/* ResNet-50 has 53 convolutions with all fused layers, one pool with overlap, the mean, the
  * classifier and the loss, on every device. */
 START_TEST(fusion_of_resnet50)
 {
@@ -1267,39 +1271,39 @@ START_TEST(options_refused)
         {{.batch = 4, .channel_block = 16, .bucket_mb = 25, .first_bucket_mb = 1, .slices = 5},
          "a batch of 4 cannot be loaded in 5 slices"},
         {{.batch = 4, .bucket_mb = 25, .first_bucket_mb = 1, .slices = 1, .states = -1},
-         "-1 states of the optimizer"},
+         "-1 optimizer states"},
         {{.batch = 4,
           .bucket_mb = 25,
           .first_bucket_mb = 1,
           .slices = 1,
           .states = SS_PLAN_MAX_STATES + 1},
-         "states of the optimizer"},
+         "optimizer states"},
         {{.batch = 4, .bucket_mb = 1, .first_bucket_mb = 1, .slices = 1, .device = 1},
-         "needs a channel block"},
+         "input_block of a device must be at least 1"},
         {{.batch = 4, .bucket_mb = 1, .first_bucket_mb = 1, .slices = 1, .defer_weight_grads = -2},
-         "weights of -2 blocks cannot be put off"},
+         "cannot defer the weight gradients of -2 blocks"},
         {{.batch = 4,
           .bucket_mb = 1,
           .first_bucket_mb = 1,
           .slices = 1,
           .grad_dtype = (enum ss_dtype)(SS_DTYPE_BF16 + 1)},
-         "cannot travel in number format 3"},
+         "cannot be sent in number format 3"},
         {{.batch = 4, .bucket_mb = 1, .slices = 1, .accumulate = -1},
-         "a step cannot have -1 micro-steps"},
+         "a step cannot have -1 micro-batches"},
         {{.batch = 4, .bucket_mb = 1, .slices = 1, .sync_stats = -1},
-         "statistics cannot be over -1 ranks"},
+         "cannot synchronize BatchNorm statistics over -1 ranks"},
         {{.batch = 4, .bucket_mb = 1, .last_bucket_mb = -3, .slices = 1}, "--last-bucket-mb -3"},
-        {{.batch = 4, .bucket_mb = 1, .slices = 1, .shards = -1}, "-1 ranks cannot divide"},
+        {{.batch = 4, .bucket_mb = 1, .slices = 1, .shards = -1}, "optimizer over -1 ranks"},
         {{.batch = 4, .bucket_mb = 1, .slices = 1, .shards = 2, .device = 1, .input_block = 1},
-         "2 ranks cannot divide the optimizer: on GPUs sums over ranks are needed"},
+         "cannot shard the optimizer over 2 ranks: GPUs require all-reduces on the device"},
     };
     struct ss_graph *g = make_test_graph(0);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct ss_plan *plan = NULL;
         ck_assert_int_eq(ss_plan_lower(g, &bad[i].options, &plan), SS_ERR_INVALID);
         ck_assert_ptr_null(plan);
-        ck_assert_msg(strstr(ss_log_last_error(), bad[i].message) != NULL, "\"%s\" lacks \"%s\"",
-                      ss_log_last_error(), bad[i].message);
+        ck_assert_msg(strstr(ss_log_last_error(), bad[i].message) != NULL,
+                      "\"%s\" does not contain \"%s\"", ss_log_last_error(), bad[i].message);
     }
     struct ss_plan_options nan = defaults;
     struct ss_plan *plan = NULL;
@@ -1309,14 +1313,14 @@ START_TEST(options_refused)
 }
 END_TEST
 
-/* Models that are right as graphs, but that no task covers. */
+/* Valid graphs that cannot be lowered. */
 static void nothing_to_train(struct ss_graph *g)
 {
     ss_value x = ss_input(g, 3, 8, 8);
     ss_softmax_cross_entropy(g, x);
 }
 
-/* Kinds that no block takes in and that begin none. */
+/* Layer kinds that cannot begin a block or be fused into one. */
 static void append(struct ss_graph *g, const struct ss_layer_class *cls)
 {
     ss_value x = ss_conv2d(g, ss_input(g, 3, 8, 8), "c", 6, 3, 1, 1, 0);
@@ -1343,9 +1347,9 @@ static const struct {
     void (*build)(struct ss_graph *g);
     const char *message;
 } uncovered[] = {
-    {no_place, "layer 2 (odd) of kind strange begins no block"},
-    {begins_nothing, "layer 2 (odd) of kind strange begins no block"},
-    {operation_without_place, "layer 2 (odd) of kind strange begins no block"},
+    {no_place, "layer 2 (odd) of kind strange cannot begin a block"},
+    {begins_nothing, "layer 2 (odd) of kind strange cannot begin a block"},
+    {operation_without_place, "layer 2 (odd) of kind strange cannot begin a block"},
     {nothing_to_train, "must read a linear layer"},
 };
 
@@ -1359,8 +1363,8 @@ START_TEST(model_refused)
         status = ss_plan_lower(g, &defaults, &plan);
     ck_assert_int_eq(status, SS_ERR_UNSUPPORTED);
     ck_assert_ptr_null(plan);
-    ck_assert_msg(strstr(ss_log_last_error(), uncovered[_i].message) != NULL, "\"%s\" lacks \"%s\"",
-                  ss_log_last_error(), uncovered[_i].message);
+    ck_assert_msg(strstr(ss_log_last_error(), uncovered[_i].message) != NULL,
+                  "\"%s\" does not contain \"%s\"", ss_log_last_error(), uncovered[_i].message);
     ss_graph_destroy(g);
 }
 END_TEST
@@ -1370,7 +1374,7 @@ START_TEST(accesses_refused)
     struct ss_plan_task t = {.name = "odd"};
     for (int i = 0; i < SS_PLAN_MAX_ACCESSES; i++)
         ck_assert_int_eq(ss_plan_touch(&t, SS_ROLE_X, SS_SPACE_BUFFER, i, SS_READ), SS_OK);
-    /* What it touches already fits; one more datum does not. */
+    /* Another role on the same data is accepted; one more access is not. */
     ck_assert_int_eq(ss_plan_touch(&t, SS_ROLE_Y, SS_SPACE_BUFFER, 3, SS_WRITE), SS_OK);
     ck_assert_int_eq(t.access[3].mode, SS_READ_WRITE);
     ck_assert_int_eq(ss_plan_touch(&t, SS_ROLE_Y, SS_SPACE_LOG, 0, SS_READ), SS_ERR_UNSUPPORTED);
@@ -1379,7 +1383,7 @@ START_TEST(accesses_refused)
 }
 END_TEST
 
-/* Each place of a block is taken once: the second normalisation is a block of its own. */
+/* A block has one layer at each place: the second normalization begins a new block. */
 START_TEST(norm_behind_norm)
 {
     struct ss_plan *plan;
@@ -1423,9 +1427,9 @@ START_TEST(pools_on_device)
 }
 END_TEST
 
-/* Several micro-steps: the last one is the step without them but for its additions; in the others stand
- * what a batch needs and no sum. Nothing takes more memory. */
-START_TEST(micro_steps)
+/* Several micro-batches: the last one equals a step without accumulation except for its
+ * additions; the others have no collectives and no updates. Buffers do not grow. */
+START_TEST(micro_batches)
 {
     enum { MICROS = 4 };
     static const int once = 1 << SS_TASK_ALLREDUCE | 1 << SS_TASK_CHECK | 1 << SS_TASK_UPDATE |
@@ -1443,7 +1447,7 @@ START_TEST(micro_steps)
     int adds[MICROS] = {0}, micro = 0, at = 0;
     for (int i = 0; i < many->train.count; i++) {
         const struct ss_plan_task *t = &many->train.task[i];
-        ck_assert(t->micro == micro || t->micro == ++micro); /* in order */
+        ck_assert(t->micro == micro || t->micro == ++micro); /* ascending */
         const int last = micro == MICROS - 1;
         ck_assert(last || !(once >> t->kind & 1));
         if (t->kind == SS_TASK_ADD) {
@@ -1460,7 +1464,7 @@ START_TEST(micro_steps)
     for (int m = 0; m < MICROS; m++)
         ck_assert_int_eq(adds[m], many->nbuckets);
     for (int k = 0; k < many->nbuckets; k++) {
-        int add = many->bucket[k].ready_task; /* its sum follows */
+        int add = many->bucket[k].ready_task; /* its all-reduce follows */
         ck_assert_int_eq(many->train.task[add].kind, SS_TASK_ADD);
         ck_assert_int_eq(many->train.task[add + 1].kind, SS_TASK_ALLREDUCE);
     }
@@ -1470,7 +1474,7 @@ START_TEST(micro_steps)
 }
 END_TEST
 
-/* A model of test_graphs, or with one of first_layers. */
+/* Makes a model of test_graphs, or one with a layer of first_layers. */
 static struct ss_graph *make_named_graph(const char *name)
 {
     for (int i = 0; i < TEST_GRAPHS; i++)
@@ -1485,8 +1489,8 @@ static struct ss_graph *make_named_graph(const char *name)
     return g;
 }
 
-/* On a device who can reads padded samples, the others plain ones: both come of one conversion, as far as
- * anybody reads them. */
+/* On a device, layers that support it read padded images, the others plain ones. One conversion
+ * makes both, as far as they are read. */
 START_TEST(images_on_device)
 {
     static const struct {
@@ -1518,8 +1522,8 @@ START_TEST(images_on_device)
 }
 END_TEST
 
-/* The gradient of a value that n layers read: as many additions as it takes with 4 at a time, each into
- * the first contribution, which then stands for all of them; every other contribution is read once. */
+/* The gradient of a value with n readers: sums of 4 contributions at a time, each into the first
+ * contribution, which then represents all of them; every other contribution is read once. */
 START_TEST(many_readers)
 {
     int sums = 0, read = 0;
@@ -1555,15 +1559,16 @@ static struct ss_plan *lower_named(const char *name, const struct ss_plan_option
     return plan;
 }
 
-/* Which inputs of concatenations lie in place, a word for each in the graph's order. What a bare convolution
- * or a pool makes is copied, and so is what ends within a block of channels, unless it is the end. */
+/* Inputs of concatenations that are views: a bit mask per concatenation, in the graph's order.
+ * Outputs of bare convolutions and pools are copied, and so are inputs that end within a channel
+ * block, unless they are last. */
 START_TEST(parts)
 {
     static const struct {
         const char *name;
         int device, channel_block, copy_parts;
         unsigned want[7];
-        int adds; /* backward tasks that add dx to what is there */
+        int adds; /* backward tasks that accumulate into dx */
     } cases[] = {
         {"dense", 0, 16, 0, {1, 1, 1, 0, 1, 1, 1}, 3 + 3},
         {"dense", 0, 8, 0, {1, 1, 1, 0, 1, 1, 1}, 3 + 3},
@@ -1601,7 +1606,7 @@ START_TEST(parts)
         ck_assert_msg(b->in_place == cases[_i].want[concats], "concatenation %d of %s: %x", concats,
                       cases[_i].name, b->in_place);
         concats++;
-        /* Where nothing is left to copy nothing is left to run. */
+        /* Without copies, there are no tasks. */
         ck_assert_int_eq(tasks[i], b->in_place + 1 == 1u << n ? 0 : 2);
     }
     for (int i = 0; i < plan->ntensors; i++)
@@ -1613,15 +1618,15 @@ START_TEST(parts)
 }
 END_TEST
 
-/* All 3x3 convolutions with stride 1 can make their x. */
+/* All 3x3 convolutions with stride 1 can compute their x. */
 static int makes_x(const struct ss_plan *plan, int block)
 {
     const struct ss_layer *l = ss_graph_layer(plan->graph, plan->block[block].first_layer);
     return l->kernel[0] == 3 && l->stride[0] == 1;
 }
 
-/* Whose y is not stored: what its reader reads is z, or x where no convolution begins the block, and until it has
- * made the weight's gradient nobody turns that into its own gradient. */
+/* Blocks whose y is not stored: the reader reads z, or x if no convolution begins the block. That
+ * tensor is not overwritten by its gradient before the reader has computed its weight gradient. */
 static void check_unstored(const struct ss_plan *plan, const char *names)
 {
     char found[256] = "";
@@ -1682,7 +1687,8 @@ START_TEST(unstored)
 }
 END_TEST
 
-/* Blocks that are a convolution and an addition: no z, and y's gradient is the convolution's and the residual's. */
+/* Blocks of a convolution and an addition have no z, and the gradient of y is that of the
+ * convolution and of the residual. */
 static void check_adding(const struct ss_plan *plan, const char *names)
 {
     char found[256] = "";
@@ -1732,7 +1738,7 @@ START_TEST(adds_on_store)
 }
 END_TEST
 
-/* An activation behind the addition has a pass over memory: the addition is in it. */
+/* An activation after the addition needs a pass over memory, which includes the addition. */
 START_TEST(adds_with_activation)
 {
     struct ss_plan_options options = defaults;
@@ -1750,7 +1756,7 @@ START_TEST(adds_with_activation)
 }
 END_TEST
 
-/* One buffer instead of a prefix for each layer. */
+/* Views use one buffer instead of one for each prefix. */
 START_TEST(parts_take_less)
 {
     size_t bytes[2];
@@ -1793,7 +1799,7 @@ int main(void)
     tcase_add_loop_test(t, unstored, 0, 6);
     tcase_add_loop_test(t, adds_on_store, 0, 3);
     tcase_add_test(t, adds_with_activation);
-    tcase_add_loop_test(t, micro_steps, 0, 2);
+    tcase_add_loop_test(t, micro_batches, 0, 2);
     tcase_add_test(t, pools_on_device);
     tcase_add_loop_test(t, model_refused, 0, sizeof uncovered / sizeof *uncovered);
     suite_add_tcase(suite, t);

@@ -1,4 +1,4 @@
-/* test_segments.c: what must hold for the segments of any model's step, and how many there are. */
+/* test_segments.c: invariants of the segments of any model's step, and their number. */
 #include "core/log.h"
 #include "graph/segments.h"
 #include "graphs/models.h"
@@ -33,17 +33,18 @@ static struct ss_plan_options on_gpu(enum ss_dtype dtype)
                                     .loss_scaling = dtype == SS_DTYPE_F16};
 }
 
-/* Where task i is submitted. */
+/* Returns the position at which task i is submitted. */
 static int place(const struct ss_segments *s, int i)
 {
     return s->of[i] < 0 ? i : s->member[s->at[s->of[i]].first];
 }
 
-/* Whatever touches the same is submitted in the list's order, as StarPU goes by that. */
+/* Tasks that access the same data are submitted in the list's order, because StarPU derives
+ * dependencies from it. */
 static void check_order(const struct ss_plan *plan, const struct ss_segments *s)
 {
     enum { SPACES = SS_SPACE_KEYS + 1, INDICES = 4096 };
-    static int touched[SPACES][INDICES], written[SPACES][INDICES]; /* the last place, + 1 */
+    static int touched[SPACES][INDICES], written[SPACES][INDICES]; /* the last position + 1 */
     memset(touched, 0, sizeof touched);
     memset(written, 0, sizeof written);
     for (int i = 0; i < plan->train.count; i++) {
@@ -54,7 +55,7 @@ static void check_order(const struct ss_plan *plan, const struct ss_segments *s)
             ck_assert_int_lt(a->index, INDICES);
             int *all = &touched[a->space][a->index], *writers = &written[a->space][a->index];
             const int before = a->mode & SS_WRITE ? *all : *writers;
-            ck_assert_msg(before <= here, "%s comes before what it waits for", t->name);
+            ck_assert_msg(before <= here, "%s precedes a task that it depends on", t->name);
             *all = *all > here ? *all : here;
             if (a->mode & SS_WRITE)
                 *writers = *writers > here ? *writers : here;
@@ -70,7 +71,7 @@ static int mode_of(const struct ss_access *access, int n, enum ss_space space, i
     return 0;
 }
 
-/* Each task in one segment, in order, and the segment touches what its members do. */
+/* Each task is in one segment, in order, and a segment accesses what its members access. */
 static void check_members(const struct ss_plan *plan, const struct ss_segments *s)
 {
     int members = 0;
@@ -105,14 +106,15 @@ static int last_member(const struct ss_segments *s, int i)
     return s->member[seg->first + seg->count - 1];
 }
 
-/* What the tasks around segments wait for, or bring: no segment is longer than up to there. */
+/* Segments do not delay other tasks: they end at tasks for which others wait, and begin at tasks
+ * that wait for others. */
 static void check_overlap(const struct ss_plan *plan, const struct ss_segments *s)
 {
     const struct ss_task_list *list = &plan->train;
     for (int i = 0; i < list->count; i++) {
         const struct ss_plan_task *t = &list->task[i];
         if (s->of[i] >= 0 && mode_of(t->access, t->naccess, SS_SPACE_METRICS, 0))
-            ck_assert_msg(last_member(s, i) == i, "%s: its metrics wait", t->name);
+            ck_assert_msg(last_member(s, i) == i, "%s: its metrics are delayed", t->name);
         if (s->of[i] < 0 || !plan->options.device_sums)
             continue;
         for (int k = 0; k < plan->nbuckets; k++) {
@@ -123,7 +125,7 @@ static void check_overlap(const struct ss_plan *plan, const struct ss_segments *
                 for (int b = 0; b < i; b++)
                     first &=
                         !mode_of(list->task[b].access, list->task[b].naccess, SS_SPACE_PARAMS, k);
-                ck_assert_msg(!first || place(s, i) == i, "%s: others wait for its weights",
+                ck_assert_msg(!first || place(s, i) == i, "%s: earlier tasks wait for its weights",
                               t->name);
             }
         }
@@ -131,7 +133,7 @@ static void check_overlap(const struct ss_plan *plan, const struct ss_segments *
     for (int k = 0; k < plan->nbuckets && plan->options.device_sums; k++) {
         const int ready = plan->bucket[k].ready_task;
         if (s->of[ready] >= 0)
-            ck_assert_msg(last_member(s, ready) == ready, "bucket %d waits behind %s", k,
+            ck_assert_msg(last_member(s, ready) == ready, "bucket %d is delayed by %s", k,
                           list->task[last_member(s, ready)].name);
     }
 }
@@ -186,8 +188,8 @@ static int count(const char *model, int sums, int accumulate)
     return sums ? n - 2 * buckets : n;
 }
 
-/* One rank: forward and backward. Else each for each bucket, more or less: a junction makes gradients
- * of two buckets. */
+/* One rank: one segment for forward and one for backward. Otherwise about one of each per bucket:
+ * a junction computes gradients of two buckets. */
 START_TEST(counts)
 {
     ck_assert_int_eq(count("wideresnet", 0, 1), 2);

@@ -1,4 +1,4 @@
-/* What is checked goes on, and is counted. Compiled as C++ only. */
+/* CHECK: a failed check is printed and counted, and the test continues. Compiled as C++ only. */
 #ifndef SS_TESTS_HOSTGPU_CHECK_H
 #define SS_TESTS_HOSTGPU_CHECK_H
 
@@ -9,7 +9,7 @@ inline int failures;
 #define CHECK(condition)                                                                           \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);              \
+            fprintf(stderr, "%s:%d: failed: %s\n", __FILE__, __LINE__, #condition);                \
             failures++;                                                                            \
         }                                                                                          \
     } while (0)

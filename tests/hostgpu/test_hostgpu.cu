@@ -1,5 +1,5 @@
-/* The host emulation of a GPU (hostgpu) itself: does it compute what CUDA promises, and does
- * it notice what CUDA forbids? Compiled as C++ only. */
+/* Tests of the emulated GPU (hostgpu): results as specified by CUDA, and detection of misuse.
+ * Compiled as C++ only. */
 #include "tests/hostgpu/test_hostgpu.h"
 
 #include <csignal>
@@ -10,7 +10,7 @@ namespace
 
 constexpr unsigned ALL = 0xffffffffu;
 
-/* out[block] = sum of the block's part of x. */
+/* out[block] = sum of the block's share of x. */
 template <typename T> __global__ void sum_kernel(const T *__restrict__ x, T *out, size_t n)
 {
     __shared__ T part[32];
@@ -77,7 +77,7 @@ __global__ void warp_kernel(struct warp_results *out)
     out[t] = r;
 }
 
-/* Against CUDA's definition of each function, lane by lane. */
+/* Compares with CUDA's definition of each function, lane by lane. */
 void test_warp()
 {
     device_array<struct warp_results> out(64);
@@ -125,7 +125,7 @@ void test_grid()
     CHECK(places.host()[0] == (1ull << 24) - 1);
 }
 
-/* Where a barrier is missing: each thread reads what its neighbour writes. */
+/* A missing barrier: each thread reads the value written by its neighbor. */
 __global__ void race_kernel(unsigned *out, unsigned add)
 {
     __shared__ unsigned shared[64];
@@ -160,8 +160,8 @@ __global__ void copy_kernel(int *to, const int *from, size_t n)
         to[i] = from[i];
 }
 
-/* One stream fills, another copies what was filled; with and without a wait between. Returns how
- * often the copy was wrong. */
+/* One stream fills an array, another copies it, with or without waiting. Returns the number of
+ * wrong copies. */
 int count_races(bool wait)
 {
     const size_t n = 256;
@@ -200,7 +200,7 @@ void test_jitter()
     CUDA(cudaStreamDestroy(s));
 }
 
-/* An event stands for what was recorded when the wait was enqueued, not for a later record. */
+/* A wait refers to the event's state when the wait was enqueued, not to a later record. */
 void test_event_is_captured()
 {
     device_array<int> x(1);
@@ -211,7 +211,7 @@ void test_event_is_captured()
     CUDA(cudaStreamWaitEvent(b, event, 0));
     CUDA(cudaEventRecord(event, a));
     CUDA(cudaStreamWaitEvent(b, event, 0));
-    int go = 0; /* a host function holds stream a until b is done */
+    int go = 0; /* a host function blocks stream a until b is done */
     CUDA(cudaLaunchHostFunc(a, hold, &go));
     CUDA(cudaEventRecord(event, a));
     CUDA(cudaStreamSynchronize(b));
@@ -247,7 +247,8 @@ void test_event_time()
     CUDA(cudaStreamDestroy(s));
 }
 
-/* The legacy default stream waits for blocking streams and they for it; other streams do not. */
+/* The legacy default stream and blocking streams wait for each other; non-blocking streams do
+ * not. */
 void test_default_stream()
 {
     const size_t n = 64;
@@ -321,7 +322,7 @@ void test_copies()
     CHECK(cudaMemset(host, 0, 100) == cudaErrorInvalidValue);
     CHECK(cudaGetLastError() == cudaErrorInvalidValue);
     CUDA(cudaMemcpy(x.p, host, 100, cudaMemcpyDefault));
-    /* the 4 by 3 corner at (2,1) of a 10 by 10 image, to the front */
+    /* 4 by 3 at (2,1) of a 10 by 10 image */
     char corner[12] = {0};
     CUDA(cudaMemcpy2D(corner, 4, x.p + 12, 10, 4, 3, cudaMemcpyDeviceToHost));
     for (int i = 0; i < 12; i++)
@@ -366,7 +367,7 @@ void test_device()
     CHECK(value == 132);
 }
 
-/* Devices have their own memory, streams and events; copies reach both. */
+/* Each device has its own memory, streams and events; copies between devices work. */
 void test_two_devices()
 {
     size_t free0 = 0, free1 = 0, total = 0;
@@ -458,7 +459,7 @@ const struct misuse misuses[] = {
          cudaLaunchHostFunc(
              nullptr, [](void *) { cudaDeviceSynchronize(); }, nullptr);
      }},
-#ifndef __SANITIZE_ADDRESS__ /* that has its own words */
+#ifndef __SANITIZE_ADDRESS__ /* which prints its own message */
     {"wrote at byte 40 of an allocation of 40 bytes",
      [](int *p) { SS_LAUNCH(fill_kernel, 1, 32, nullptr, p, 11, 0); }},
 #endif
@@ -471,7 +472,7 @@ int main()
     setenv("SS_HOSTGPU_MEMORY_MB", "64", 1);
     setenv("SS_HOSTGPU_JITTER", "300", 1);
     setenv("SS_HOSTGPU_DEVICES", "2", 1);
-    for (const struct misuse &m : misuses) /* forks: before there are threads */
+    for (const struct misuse &m : misuses) /* forks: before threads are created */
         check_misuse(m);
     test_memory();
     test_copies();

@@ -1,4 +1,4 @@
-/* What the tests of the emulated GPU that launch kernels share. Compiled as C++ only. */
+/* Shared code of the tests of the emulated GPU that launch kernels. Compiled as C++ only. */
 #ifndef SS_TESTS_TEST_HOSTGPU_H
 #define SS_TESTS_TEST_HOSTGPU_H
 
@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <vector>
 
-/* Device memory that is freed at the end of its scope. */
+/* Device memory, freed at the end of its scope. */
 template <typename T> struct device_array {
     T *p = nullptr;
     size_t n;
@@ -45,7 +45,7 @@ inline cudaStream_t new_stream(unsigned flags = cudaStreamNonBlocking)
     return s;
 }
 
-/* A host function that holds its stream until *(int *)go is set. */
+/* A host function that blocks its stream until *(int *)go is set. */
 inline void hold(void *go)
 {
     while (!__atomic_load_n((int *)go, __ATOMIC_ACQUIRE))
@@ -56,8 +56,8 @@ inline void release(int *go)
     __atomic_store_n(go, 1, __ATOMIC_RELEASE);
 }
 
-/* A child process that does run(p), p being 40 bytes of the device's memory: its status, and what it
- * wrote to stderr. Before there are threads. */
+/* Calls run(p) in a child process, where p is 40 bytes of device memory. Returns its exit status
+ * and its stderr. Must be called before threads are created. */
 struct ending {
     int status;
     std::string words;
@@ -88,7 +88,7 @@ inline struct ending in_child(void (*run)(int *p))
     return e;
 }
 
-/* Misuse: the process must end with a message that has these words. */
+/* A misuse: the process must abort with a message that contains `words`. */
 struct misuse {
     const char *words;
     void (*run)(int *p);
@@ -99,7 +99,7 @@ inline void check_misuse(const struct misuse &m)
     const bool aborted = WIFSIGNALED(e.status) && WTERMSIG(e.status) == SIGABRT;
     if (aborted && e.words.find(m.words) != std::string::npos)
         return;
-    fprintf(stderr, "wanted \"%s\", got \"%s\"\n", m.words, e.words.c_str());
+    fprintf(stderr, "expected \"%s\", got \"%s\"\n", m.words, e.words.c_str());
     failures++;
 }
 

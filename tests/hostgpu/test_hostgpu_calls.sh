@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# With the emulated GPU: does every call of the CUDA runtime, cuDNN, cuBLASLt and NCCL, of starstep and of
-# StarPU, reach the emulation and not NVIDIA's libraries, which StarPU brings along? Only what the real
-# cuDNN says of itself comes from there.
+# With the emulated GPU: every call of the CUDA runtime, cuDNN, cuBLASLt and NCCL, from starstep and from StarPU, must
+# resolve to the emulation and not to NVIDIA's libraries, which StarPU loads. Only cuDNN's version and error strings
+# come from the real library.
 set -u
 STARSTEP=${STARSTEP:-./starstep}
 
@@ -15,11 +15,11 @@ awk '
     $1 ~ /^libstarpu-/ { starpu++ }
     $2 ~ /^libcudnn\./ && $3 ~ /^cudnnGet(Version|ErrorString|LastErrorString)$/ { next }
     $1 ~ /^lib(starstep\.|starpu-)/ && $2 !~ /^libstarstep\./ {
-        print "FAIL: " $3 ", called by " $1 ", goes to " $2
+        print "FAIL: " $3 ", called by " $1 ", resolves to " $2
         bad++
     }
     END {
         printf "%d calls of starstep, %d of StarPU\n", own, starpu
-        if (own < 30 || starpu < 30) { print "FAIL: there should be more"; bad++ }
+        if (own < 30 || starpu < 30) { print "FAIL: expected at least 30 of each"; bad++ }
         exit bad > 0
     }' <<<"$bindings"

@@ -1,4 +1,4 @@
-/* Captures and graphs of the emulated GPU: what is recorded, how it runs, what is refused. */
+/* Tests of stream capture and graphs of the emulated GPU: recording, replay and refused calls. */
 #include "hostgpu/hostgpu.h"
 #include "tests/hostgpu/test_hostgpu.h"
 
@@ -10,7 +10,7 @@ namespace
 
 constexpr size_t N = 64;
 
-/* Another order gives another result. */
+/* The result depends on the order of the calls. */
 int next(int x, int v)
 {
     return (int)(3 * (unsigned)x + (unsigned)v);
@@ -45,7 +45,7 @@ cudaGraphExec_t end_and_make(cudaStream_t s)
     cudaGraphExec_t exec = nullptr;
     CUDA(cudaGraphInstantiate(&exec, graph, 0));
     CUDA(cudaGraphUpload(exec, s));
-    CUDA(cudaGraphDestroy(graph)); /* the exec has all */
+    CUDA(cudaGraphDestroy(graph)); /* the exec does not depend on it */
     return exec;
 }
 
@@ -56,7 +56,8 @@ enum cudaStreamCaptureStatus status_of(cudaStream_t s)
     return status;
 }
 
-/* Kernels, copies, memsets and host functions, again and again in their order; nothing before. */
+/* Kernels, copies, memsets and host functions run in order at each launch, and not during
+ * capture. */
 void test_replay()
 {
     enum { LAUNCHES = 5, NODES = 6 };
@@ -92,7 +93,7 @@ void test_replay()
     CUDA(cudaGraphDestroy(graph));
     int want = 1, copied = 0;
     for (int i = 0; i < LAUNCHES; i++) {
-        *pinned = 100 + i; /* is read when the copy runs */
+        *pinned = 100 + i; /* read when the copy runs */
         const unsigned long enqueued = hostgpu::hostgpu_enqueued();
         CUDA(cudaGraphLaunch(exec, s));
         CHECK(hostgpu::hostgpu_enqueued() == enqueued + 1);
@@ -103,7 +104,7 @@ void test_replay()
         CHECK(x.host()[N - 1] == want && v[0] == copied && v[1] == 0 && v[2] == 100 + i);
         CHECK(calls == i + 1);
     }
-    for (int i = 0; i < LAUNCHES; i++) { /* behind each other, and what is enqueued directly */
+    for (int i = 0; i < LAUNCHES; i++) { /* in order with work enqueued directly */
         CUDA(cudaGraphLaunch(exec, s));
         step(s, x.p, 7);
         want = next(next(next(want, 1), 2), 7);
@@ -115,7 +116,7 @@ void test_replay()
     CUDA(cudaFreeHost(pinned));
 }
 
-/* Of one graph on two streams, which nothing else orders. */
+/* Launches of one graph on two streams are serialized without other synchronization. */
 void test_launches_follow_each_other()
 {
     enum { ROUNDS = 4, LAUNCHES = 16 };
@@ -183,8 +184,8 @@ void test_destroyed_while_it_runs()
     CUDA(cudaStreamDestroy(s));
 }
 
-/* What refused calls get: a stream that captures, another, memory, and events that were recorded in
- * the capture, in another one, before it, and never. */
+/* Arguments of refused calls: a capturing stream, another stream, memory, and events recorded in
+ * the capture, in another capture, before the capture, and never. */
 struct scene {
     cudaStream_t s, other;
     int *p, *host;
@@ -274,7 +275,7 @@ void test_refusals()
             CHECK(cudaStreamEndCapture(c.other, &graph) == cudaErrorStreamCaptureInvalidated);
         (void)cudaGetLastError();
         step(c.s, x.p, 5);
-        CUDA(cudaStreamSynchronize(c.s)); /* all as if nothing had been */
+        CUDA(cudaStreamSynchronize(c.s)); /* the stream is usable again */
         CHECK(x.host()[0] == 8);
     }
     for (cudaEvent_t e : {c.inside, c.elsewhere, c.outside, c.unused})
@@ -284,7 +285,7 @@ void test_refusals()
     CUDA(cudaStreamDestroy(c.other));
 }
 
-/* A relaxed capture, and one of another thread, forbid only what concerns their stream. */
+/* A relaxed capture, and one of another thread, restrict only calls on their own stream. */
 void test_allowed()
 {
     device_array<int> x(N);
@@ -300,7 +301,7 @@ void test_allowed()
         CUDA(cudaEventSynchronize(event));
         CUDA(cudaEventQuery(event));
         CUDA(cudaStreamSynchronize(other));
-        CUDA(cudaMemsetAsync(x.p + 1, 0, 4, nullptr)); /* the capture's stream does not block */
+        CUDA(cudaMemsetAsync(x.p + 1, 0, 4, nullptr)); /* the capturing stream is non-blocking */
         CUDA(cudaFree(p));
     };
     for (enum cudaStreamCaptureMode mode :
@@ -316,7 +317,7 @@ void test_allowed()
     }
     CHECK(x.host()[0] == 3 * (3 * 1 + 1) + 1);
 
-    /* Who began ends it; whose stream it is nobody waits for. */
+    /* Only the thread that began a capture can end it. Other threads cannot wait for its stream. */
     begin(s);
     std::thread([s] {
         cudaGraph_t graph;
@@ -348,14 +349,14 @@ void test_begin_and_end()
     begin(s, cudaStreamCaptureModeGlobal);
     CHECK(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal) == cudaErrorIllegalState);
     cudaGetLastError();
-    cudaGraphExec_t exec = end_and_make(s); /* of nothing */
+    cudaGraphExec_t exec = end_and_make(s); /* an empty graph */
     CUDA(cudaGraphLaunch(exec, s));
     CUDA(cudaStreamSynchronize(s));
     CUDA(cudaGraphExecDestroy(exec));
     CUDA(cudaStreamDestroy(s));
 }
 
-/* Nothing may go to the default stream while one captures that it would wait for. */
+/* Work on the default stream is refused while a blocking stream captures. */
 void test_default_stream()
 {
     device_array<int> x(N);
@@ -383,7 +384,7 @@ void test_default_stream()
     CUDA(cudaStreamDestroy(s));
 }
 
-/* An event of a capture orders inside of it, and stands for nothing outside until it is recorded
+/* A captured event orders work inside the capture, and is invalid outside until it is recorded
  * again. */
 void test_events()
 {
@@ -428,7 +429,8 @@ cudaGraphExec_t two_steps(cudaStream_t s, int *p)
     return end_and_make(s);
 }
 
-/* Kernels count when they are launched, in a graph at each of its launches: of its third the first. */
+/* Kernels in a graph count at each launch of the graph: the fifth is the first of the third
+ * launch. */
 void fifth_kernel_faults(int *)
 {
     setenv("SS_HOSTGPU_FAULT", "5", 1);
@@ -459,7 +461,7 @@ void blocking_launches(int *)
     CHECK(p[0] == 5);
 }
 
-/* Memory of a node is gone when it runs. */
+/* The memory of a node is freed before it runs. */
 void freed_memory(int *)
 {
     int *p = nullptr;
@@ -545,7 +547,7 @@ const struct misuse misuses[] = {
 int main()
 {
     setenv("SS_HOSTGPU_JITTER", "300", 1);
-    for (const struct misuse &m : misuses) /* children first: before there are threads */
+    for (const struct misuse &m : misuses) /* forks: before threads are created */
         check_misuse(m);
     check_clean("the fifth kernel faults", fifth_kernel_faults);
     check_clean("CUDA_LAUNCH_BLOCKING", blocking_launches);

@@ -1,4 +1,4 @@
-/* The emulated NCCL (hostgpu) itself: ranks are child processes, which alone call CUDA. */
+/* Tests of the emulated NCCL (hostgpu). Ranks are child processes; only these call CUDA. */
 #include "tests/hostgpu/test_hostgpu_nccl.h"
 
 extern "C" void ss_hostgpu_nccl_ctas(ncclComm_t comm, int *min, int *max);
@@ -6,15 +6,15 @@ extern "C" void ss_hostgpu_nccl_ctas(ncclComm_t comm, int *min, int *max);
 namespace
 {
 
-/* --- sums ----------------------------------------------------------------------------------- */
+/* --- collectives ---------------------------------------------------------------------------- */
 
-/* A format of `bits` significant bits, the smallest exponent of 1.x 2^e, and the largest number. */
+/* A format: number of significant bits, smallest exponent e of 1.x 2^e, and largest number. */
 struct format {
     int bits, min_exponent;
     double max;
 };
 
-/* The nearest number of a format, ties to even. */
+/* Rounds to the nearest number of a format, ties to even. */
 double round_to(double x, const format &f)
 {
     if (x == 0 || !std::isfinite(x))
@@ -105,7 +105,8 @@ template <> half_bits element(int rank, size_t i)
     x.bits = (x.bits >> 10 & 31) == 31 ? (uint16_t)(x.bits & 0x83ff) : x.bits;
     return x;
 }
-/* Now and then 1, 2^-8, 2^-40 and 0: half-way between two numbers but for what fp32 has no room. */
+/* Every 100th element is 1, 2^-8, 2^-40 or 0, by rank: the sum is just above halfway between two
+ * numbers, by less than fp32 can represent. */
 template <> bf16_bits element(int rank, size_t i)
 {
     const uint16_t halfway[] = {0x3f80, 0x3b80, 0x2b80, 0};
@@ -123,7 +124,7 @@ template <typename T> std::vector<T> elements(int rank, size_t n)
     return v;
 }
 
-/* What an operation must give for one element. */
+/* right: whether `got` is the result of an operation for element i. */
 template <typename T> struct floats {
     static bool right(ncclRedOp_t op, int nranks, size_t i, T got)
     {
@@ -135,7 +136,7 @@ template <typename T> struct floats {
         return value(got) == rounded(op == ncclAvg ? x / nranks : x, got);
     }
 };
-/* The sum wraps before it is divided. */
+/* For integers the sum wraps before it is divided. */
 template <typename T> struct integers {
     static bool right(ncclRedOp_t op, int nranks, size_t i, T got)
     {
@@ -152,7 +153,7 @@ const ncclRedOp_t OPS[] = {ncclSum, ncclMax, ncclMin, ncclAvg};
 template <typename T, template <typename> class expect>
 void check_sums(const place &p, ncclComm_t comm, ncclDataType_t type, cudaStream_t stream)
 {
-    const size_t megabyte = ((size_t)1 << 20) / sizeof(T); /* what ranks exchange at once */
+    const size_t megabyte = ((size_t)1 << 20) / sizeof(T); /* exchanged at a time */
     for (size_t n : {(size_t)0, (size_t)1, (size_t)1001, megabyte, megabyte + 7}) {
         for (ncclRedOp_t op : OPS) {
             if (n >= megabyte && op != ncclSum)
@@ -191,7 +192,7 @@ void sums(const place &p)
     NCCL(ncclCommDestroy(comm));
 }
 
-/* Blocks that are larger than what the ranks exchange at once, apart and in place. */
+/* Blocks larger than the size exchanged at a time, out of place and in place. */
 void other_collectives(const place &p)
 {
     ncclComm_t comm = start(p);
@@ -234,12 +235,13 @@ void other_collectives(const place &p)
 
 /* --- messages ------------------------------------------------------------------------------- */
 
-/* To the next rank and from the one before; two in each direction, in their order; to oneself. */
+/* Sends to the next rank and receives from the previous one, two messages each, in order; also
+ * sends to the own rank. */
 void messages(const place &p)
 {
     ncclComm_t comm = start(p);
     cudaStream_t s = new_stream();
-    const size_t n = 300001, m = 5; /* larger than what ranks pass on at once, and smaller */
+    const size_t n = 300001, m = 5; /* larger and smaller than the size sent at a time */
     const int next = (p.rank + 1) % p.nranks, before = (p.rank + p.nranks - 1) % p.nranks;
     float *large = device(elements<float>(p.rank, n)), *small = device(elements<float>(-p.rank, m));
     float *out = device(std::vector<float>(n)), *few = device(std::vector<float>(m));
@@ -260,7 +262,7 @@ void messages(const place &p)
     CUDA(cudaStreamSynchronize(s));
     CHECK(host(out, m) == elements<float>(-p.rank, m));
 
-    /* One after the other, and in order with sums. */
+    /* Single messages, in order with all-reduces. */
     if (p.rank == 0)
         NCCL(ncclSend(large, n, ncclFloat32, p.nranks - 1, comm, s));
     else if (p.rank == p.nranks - 1)
@@ -300,7 +302,7 @@ void message_of_host(const place &p)
 
 /* --- streams -------------------------------------------------------------------------------- */
 
-/* A producer's stream, NCCL's and a consumer's, ordered by events, each step in the same memory. */
+/* Streams of a producer, NCCL and a consumer, ordered by events; all steps use the same memory. */
 void ordered_streams(const place &p)
 {
     ncclComm_t comm = start(p);
@@ -335,7 +337,7 @@ void ordered_streams(const place &p)
     NCCL(ncclCommDestroy(comm));
 }
 
-/* The call returns before the last rank has come; the stream waits for it. */
+/* The call returns before the last rank has arrived; the stream waits for that rank. */
 void stream_waits(const place &p)
 {
     ncclComm_t comm = start(p);
@@ -354,7 +356,7 @@ void stream_waits(const place &p)
     NCCL(ncclCommDestroy(comm));
 }
 
-/* Collectives are not recorded. */
+/* The capture of collectives is not emulated. */
 void captured(const place &p)
 {
     ncclComm_t comm = start(p);
@@ -364,7 +366,7 @@ void captured(const place &p)
     NCCL(small_sum(comm, p.rank, &x, s));
 }
 
-/* One communicator on two streams: with an event between them; after that, without. */
+/* One communicator on two streams: first ordered by an event, then without order. */
 void two_streams(const place &p)
 {
     ncclComm_t comm = start(p);
@@ -385,7 +387,7 @@ void two_streams(const place &p)
     CUDA(cudaDeviceSynchronize());
 }
 
-/* --- communicators that do not block ---------------------------------------------------------- */
+/* --- non-blocking communicators --------------------------------------------------------------- */
 
 ncclConfig_t non_blocking()
 {
@@ -431,7 +433,7 @@ void not_blocking(const place &p)
     cudaStream_t s = new_stream();
     float *data;
     CHECK(small_sum(comm, p.rank, &data, s) == ncclInProgress);
-    CHECK(finished(s)); /* it is not there yet: who goes on without polling waits for nothing */
+    CHECK(finished(s)); /* not enqueued yet: without polling, synchronizing does not wait for it */
     CHECK(poll(comm) == ncclSuccess);
     CUDA(cudaStreamSynchronize(s));
     CHECK(all_are(data, N, (float)(p.nranks * (p.nranks + 1) / 2)));
@@ -443,7 +445,7 @@ void not_blocking(const place &p)
     NCCL(ncclCommDestroy(comm));
 }
 
-/* The other rank never comes. */
+/* The other rank never arrives. */
 void abort_start(const place &p)
 {
     if (p.rank == 1)
@@ -456,7 +458,7 @@ void abort_start(const place &p)
     NCCL(ncclCommAbort(comm));
 }
 
-/* --- what goes wrong -------------------------------------------------------------------------- */
+/* --- errors ----------------------------------------------------------------------------------- */
 
 void bad_arguments(const place &p)
 {
@@ -485,7 +487,7 @@ void bad_arguments(const place &p)
     NCCL(ncclCommCount(comm, &n));
     NCCL(ncclGetVersion(&version));
     CHECK(n == 1 && version == NCCL_VERSION_CODE);
-    ncclComm_t again = nullptr; /* the id is used up */
+    ncclComm_t again = nullptr; /* an id can be used only once */
     CHECK(ncclCommInitRank(&again, 1, p.id, 0) == ncclSystemError);
     float *x = device(std::vector<float>(N));
     CHECK(ncclBroadcast(x, x, N, ncclFloat32, 1, comm, nullptr) == ncclInvalidArgument);
@@ -518,7 +520,7 @@ void own_gpus(const place &p)
     NCCL(ncclCommDestroy(comm));
 }
 
-/* Of three devices, the third and the first. */
+/* The third and the first of three devices are visible. */
 void visible_gpus(const place &)
 {
     int n = 0;
@@ -546,7 +548,7 @@ void check_visible()
     for (const char *list : {"", "-1", "1", "0,0"})
         good("no visible GPU", 1, {{devices, "1"}, {name, list}}, no_gpu);
     dies("named GPU", {{name, "GPU-1234"}}, no_gpu, {"names are not emulated"});
-    /* Each rank sees one GPU, as its first. */
+    /* One GPU is visible to each rank, as device 0. */
     good("one GPU each", 2, {{"SS_HOSTGPU_NCCL_SHARE_GPU", "0"}, {devices, "2"}},
          [](const place &p) {
              setenv("CUDA_VISIBLE_DEVICES", p.rank ? "1" : "0", 1);
@@ -555,13 +557,13 @@ void check_visible()
          });
 }
 
-/* Rank 0's stream waits for ever until another thread aborts; the stream lives on. */
+/* Rank 0's stream waits until another thread aborts; the stream remains usable. */
 void abort_unblocks(const place &p)
 {
     ncclComm_t comm = start(p);
     cudaStream_t s = new_stream();
     if (p.rank == 1)
-        return; /* as good as dead: nothing is left of it */
+        return; /* its process exits */
     float *data;
     NCCL(small_sum(comm, p.rank, &data, s));
     std::thread watchdog([comm, s] {
@@ -577,7 +579,7 @@ void abort_unblocks(const place &p)
     CHECK(all_are(data, N, 0));
 }
 
-/* A rank that is killed on its way leaves the other waiting. */
+/* If a rank is killed between two all-reduces, the other waits until it aborts. */
 void killed(const place &p)
 {
     ncclComm_t comm = start(p);
@@ -675,7 +677,7 @@ void use_destroyed(const place &p)
     ncclCommGetAsyncError(comm, &state);
 }
 
-/* --- faults on demand ------------------------------------------------------------------------- */
+/* --- injected faults -------------------------------------------------------------------------- */
 
 /* Rank 1's second all-reduce (call 1) is late. */
 void fault_delay(const place &p)
@@ -693,7 +695,7 @@ void fault_delay(const place &p)
         CHECK(all_are(data, N, 3));
         CHECK(returned - begin < 0.8);
     }
-    CHECK(took[1] >= (p.rank == 1 ? 0.99 : 0.5)); /* rank 0 may begin it later than rank 1 */
+    CHECK(took[1] >= (p.rank == 1 ? 0.99 : 0.5)); /* rank 0 may start it later than rank 1 */
     CHECK(took[0] < took[1] && took[2] < took[1]);
     NCCL(ncclCommDestroy(comm));
 }
@@ -715,7 +717,7 @@ void fault_fail(const place &p)
     NCCL(p.rank == 1 ? ncclCommDestroy(comm) : ncclCommAbort(comm));
 }
 
-/* Not before the call's turn on the stream. */
+/* The error is not reported before the call is reached on the stream. */
 void fault_async(const place &p)
 {
     ncclComm_t comm = start(p);
@@ -745,7 +747,7 @@ void fault_hang(const place &p)
     CUDA(cudaStreamSynchronize(s));
 }
 
-/* Rank 1's element 17 is 3 with another bit; all else is right. */
+/* Rank 1's element 17 is 3 with one bit flipped; all other elements are correct. */
 void fault_corrupt(const place &p)
 {
     ncclComm_t comm = start(p);
@@ -781,7 +783,7 @@ void fault_start_error(const place &p)
 {
     const double begin = now();
     ncclComm_t comm = start(p);
-    CHECK(now() - begin >= (p.rank == 0 ? 0.2 : 0)); /* rank 1 may come later */
+    CHECK(now() - begin >= (p.rank == 0 ? 0.2 : 0)); /* rank 1 may start later */
     CHECK(state_of(comm) == (p.rank == 0 ? ncclSuccess : ncclRemoteError));
     NCCL(ncclCommAbort(comm));
 }
@@ -791,7 +793,7 @@ void start_only(const place &p)
     start(p);
 }
 
-/* --- groups, the meeting place -------------------------------------------------------- */
+/* --- groups, rendezvous --------------------------------------------------------------- */
 
 void grouped(const place &p)
 {
@@ -804,7 +806,7 @@ void grouped(const place &p)
     NCCL(ncclGroupEnd());
     NCCL(small_sum(comm, p.rank, &y, s));
     CUDA(cudaStreamSynchronize(s));
-    CHECK(all_are(x, N, (float)(p.rank + 1))); /* nothing has begun */
+    CHECK(all_are(x, N, (float)(p.rank + 1))); /* not started yet */
     NCCL(ncclGroupEnd());
     CUDA(cudaStreamSynchronize(s));
     CHECK(all_are(x, N, 3) && all_are(y, N, 3));
@@ -861,7 +863,8 @@ bool is_mapped(const ncclUniqueId &id)
     return false;
 }
 
-/* Nothing has a name once all are there, and no memory is left at the end. */
+/* The socket is closed once all ranks have connected, and the shared memory is unmapped at the
+ * end. */
 void nothing_left(const place &p)
 {
     CHECK(p.rank != 0 || is_listening(p.id));
@@ -873,7 +876,7 @@ void nothing_left(const place &p)
     CHECK(!is_mapped(p.id));
 }
 
-/* Rank 0 dies before rank 1 comes. */
+/* Rank 0 dies before rank 1 connects. */
 void killed_before(const place &p)
 {
     if (p.rank == 0)
@@ -909,7 +912,7 @@ void check_faults()
          {"1:bytes:hang", "1:bytes.x:hang", "1:0", "1:0:burn", "x:0:hang", "0:1:delay",
           "0:init:corrupt:1", "0:0:async:7", "0:window:async", "0:memory:corrupt:1", "1:id:fail",
           "0:windows:fail", "0:window.x:fail", "0:init.1:fail"})
-        dies("bad fault", {{name, bad}}, start_only, {"RANK:CALL:KIND[:VALUE] is wanted"});
+        dies("bad fault", {{name, bad}}, start_only, {"must be RANK:CALL:KIND[:VALUE]"});
 }
 
 void check_misuse()
@@ -928,12 +931,12 @@ void check_misuse()
     dies("root", {}, differ_root, {"from rank 1", "from rank 0"});
     dies("host memory", {}, host_memory, {"not in one piece of device memory"});
     dies("overlap", {}, overlap, {"overlap"});
-    dies("destroyed", {}, use_destroyed, {"no communicator"});
+    dies("destroyed", {}, use_destroyed, {"is not a communicator"});
     dies("two streams", {}, two_streams, {"on two streams without order", nullptr});
     dies("captured", {}, captured, {"on a stream that captures: not emulated"});
 }
 
-/* One of the two comes later, and says it; the other waits for ever: both are killed in time. */
+/* The later of the two ranks reports the difference; the other waits until its alarm ends it. */
 void check_size()
 {
     const std::vector<ending> ends = run(2, {}, [](const place &p) {
@@ -942,7 +945,7 @@ void check_size()
     });
     size_t named = 0;
     for (const ending &e : ends)
-        named += e.status == -SIGABRT && e.text.find("another says") != std::string::npos;
+        named += e.status == -SIGABRT && e.text.find("another rank one of") != std::string::npos;
     CHECK(named == 1);
 }
 

@@ -1,5 +1,5 @@
-/* Ranks of the emulated NCCL (hostgpu) as child processes, which alone call CUDA; what the
- * tests of it share. */
+/* Shared code of the tests of the emulated NCCL (hostgpu): runs ranks as child processes. Only
+ * these call CUDA. */
 #ifndef TEST_HOSTGPU_NCCL_H
 #define TEST_HOSTGPU_NCCL_H
 
@@ -30,16 +30,16 @@
 
 constexpr unsigned TIMEOUT_S = 60;
 
-/* Seen by all ranks: how many have come to some point. */
+/* Shared by all ranks: the number of ranks that have reached some point. */
 inline std::atomic<int> *arrived;
 
-/* What a child knows of its place. */
+/* The rank of a child. */
 struct place {
     int rank, nranks;
     ncclUniqueId id;
 };
 
-/* How a child ended: its exit status or minus its signal, and what it said. */
+/* The end of a child: its exit status or minus its signal, and its stderr. */
 struct ending {
     int status;
     std::string text;
@@ -56,7 +56,7 @@ inline std::string contents(int fd)
     return text;
 }
 
-/* Rank 0 makes the id, and writes it for each of the others. */
+/* Rank 0 makes the id and sends it to the other ranks through a pipe. */
 inline ncclUniqueId share_id(int rank, int nranks, const int pipe_ends[2])
 {
     ncclUniqueId id = {};
@@ -85,7 +85,7 @@ typedef std::vector<std::pair<const char *, const char *>> environment;
     _exit(failures != 0);
 }
 
-/* Run `body` as each of the ranks, and wait for them. */
+/* Runs `body` as each of the ranks, and waits for them. */
 inline std::vector<ending> run(int nranks, const environment &env, void (*body)(const place &))
 {
     int pipe_ends[2];
@@ -117,7 +117,7 @@ inline void show(const char *name, size_t rank, const ending &e)
     failures++;
 }
 
-/* All ranks end well. */
+/* Fails unless all ranks exit with status 0 and without output. */
 inline void good(const char *name, int nranks, const environment &env, void (*body)(const place &))
 {
     const std::vector<ending> ends = run(nranks, env, body);
@@ -126,7 +126,8 @@ inline void good(const char *name, int nranks, const environment &env, void (*bo
             show(name, r, ends[r]);
 }
 
-/* Each rank ends with one line that has these words, or well where there are none. */
+/* Fails unless each rank aborts with one line that contains its `words`, or exits with status 0 and
+ * without output if these are NULL. */
 inline void dies(const char *name, const environment &env, void (*body)(const place &),
                  const std::vector<const char *> &words)
 {
@@ -171,7 +172,7 @@ inline cudaStream_t new_stream()
     return s;
 }
 
-/* Device memory; test processes end soon, and free nothing. */
+/* Returns device memory with the values of v. It is not freed, as test processes end soon. */
 template <typename T> T *device(const std::vector<T> &v)
 {
     T *p = nullptr;
@@ -202,7 +203,7 @@ inline ncclResult_t state_of(ncclComm_t comm)
     return state;
 }
 
-/* The state that follows ncclInProgress. */
+/* Waits until the state is no longer ncclInProgress, and returns it. */
 inline ncclResult_t poll(ncclComm_t comm)
 {
     while (state_of(comm) == ncclInProgress)
@@ -218,7 +219,7 @@ inline bool finished(cudaStream_t stream)
     return error == cudaSuccess;
 }
 
-/* One all-reduce of 1000 numbers, rank + 1 each. */
+/* Starts an all-reduce of 1000 numbers, each rank + 1. */
 constexpr size_t N = 1000;
 inline ncclResult_t small_sum(ncclComm_t comm, int rank, float **data, cudaStream_t stream)
 {
@@ -232,7 +233,7 @@ inline bool all_are(const float *p, size_t n, float value)
     return std::all_of(v.begin(), v.end(), [value](float x) { return x == value; });
 }
 
-/* Memory, windows, and faults of all calls but sums: test_hostgpu_nccl_memory.cpp. */
+/* Memory, windows, and faults of calls other than collectives: test_hostgpu_nccl_memory.cpp. */
 void check_memory();
 
 #endif

@@ -1,4 +1,5 @@
-/* Memory, windows, ncclCommAbort, and the faults of all calls but sums, of the emulated NCCL. */
+/* Tests of the emulated NCCL: memory, windows, ncclCommAbort, and faults of calls other than
+ * collectives. */
 #include "tests/hostgpu/test_hostgpu_nccl.h"
 
 namespace
@@ -32,7 +33,7 @@ ncclResult_t sum(ncclComm_t comm, float *p, size_t n, cudaStream_t stream)
     return ncclAllReduce(p, p, n, ncclFloat32, ncclSum, comm, stream);
 }
 
-/* --- what works ----------------------------------------------------------------------------- */
+/* --- registration --------------------------------------------------------------------------- */
 
 void registered_memory(const place &p)
 {
@@ -80,7 +81,7 @@ ncclComm_t start_not_blocking(const place &p)
     return comm;
 }
 
-/* The window is there when all ranks have come. */
+/* The window is available when all ranks have called. */
 void window_in_progress(const place &p)
 {
     ncclComm_t comm = start_not_blocking(p);
@@ -103,14 +104,14 @@ void window_in_progress(const place &p)
     NCCL(ncclCommDestroy(comm));
 }
 
-/* --- what is not there ------------------------------------------------------------------------ */
+/* --- missing features ------------------------------------------------------------------------- */
 
 void fails_all_allocations(const place &p)
 {
     ncclComm_t comm = start(p);
     void *a = nullptr, *handle = comm;
     CHECK(ncclMemAlloc(&a, 5000) == ncclUnhandledCudaError);
-    CHECK(!a && strstr(ncclGetLastError(comm), "no memory from NCCL"));
+    CHECK(!a && strstr(ncclGetLastError(comm), "ncclMemAlloc is disabled"));
     float *b = device(std::vector<float>(N, 1));
     NCCL(ncclCommRegister(comm, b, 4 * N, &handle));
     CHECK(!handle);
@@ -226,7 +227,7 @@ void free_registered(const place &p)
     ncclMemFree(a);
 }
 
-/* The other rank has not come yet. */
+/* The other rank does not take part. */
 void free_in_use(const place &p)
 {
     ncclComm_t comm = start(p);
@@ -268,15 +269,15 @@ void check_misuse()
 {
     dies("window's size", {}, differ_window, {"4096 bytes", "8192 bytes"});
     dies("window's flags", {}, differ_flags, {"calls differ", "calls differ"});
-    dies("window of plain memory", {}, plain_memory, {"not from ncclMemAlloc"});
-    dies("window too large", {}, too_large_window, {"not from ncclMemAlloc"});
-    dies("window over another", {}, two_windows, {"over another"});
-    dies("sum leaves its window", {}, leaves_window, {"leaves its window of 4096 bytes"});
+    dies("window of plain memory", {}, plain_memory, {"not allocated by ncclMemAlloc"});
+    dies("window too large", {}, too_large_window, {"not allocated by ncclMemAlloc"});
+    dies("window over another", {}, two_windows, {"two windows overlap"});
+    dies("sum leaves its window", {}, leaves_window, {"exceeds its window of 4096 bytes"});
     dies("other places in windows", {}, differ_place,
          {"at byte 16 of window 0", "at byte 0 of window 0"});
     dies("window left", {}, window_left,
-         {"calls ncclCommFinalize with 1 windows left",
-          "calls ncclCommDestroy with 1 windows left"});
+         {"calls ncclCommFinalize with 1 windows still registered",
+          "calls ncclCommDestroy with 1 windows still registered"});
     dies("window freed", {}, free_window, {"frees memory that is still registered as a window"});
     dies("registered memory freed", {}, free_registered, {"frees memory that is still registered"});
     dies("memory freed in use", {}, free_in_use, {"that a collective still uses", nullptr});
@@ -287,7 +288,8 @@ void check_misuse()
 
 /* --- ncclCommAbort ---------------------------------------------------------------------------- */
 
-/* Rank 1 aborts; rank 0's sum waits on, and hears of it where networks tell. */
+/* Rank 1 aborts. Rank 0's all-reduce continues to wait; it reports the abort only if
+ * SS_HOSTGPU_NCCL_TELL_ABORT is set. */
 void abort_peer(const place &p)
 {
     const bool told = getenv("SS_HOSTGPU_NCCL_TELL_ABORT") != nullptr;
@@ -296,7 +298,7 @@ void abort_peer(const place &p)
     float *data;
     open_window(comm, memory());
     if (p.rank == 1) {
-        NCCL(ncclCommAbort(comm)); /* a window may be left then */
+        NCCL(ncclCommAbort(comm)); /* allowed with an open window */
         ++*arrived;
         return;
     }
@@ -309,7 +311,8 @@ void abort_peer(const place &p)
     CUDA(cudaStreamSynchronize(s));
 }
 
-/* Rank 0's ncclCommAbort never returns, its sum never ends; rank 1's fails but does its work. */
+/* Rank 0's ncclCommAbort never returns, and its all-reduce never ends. Rank 1's returns an error
+ * but aborts. */
 void abort_hangs(const place &p)
 {
     ncclComm_t comm = start(p);
@@ -331,7 +334,7 @@ void abort_hangs(const place &p)
     _exit(failures != 0);
 }
 
-/* --- faults of calls other than sums ---------------------------------------------------------- */
+/* --- faults of calls other than collectives --------------------------------------------------- */
 
 void fault_fails(const place &p)
 {
@@ -350,11 +353,11 @@ void fault_fails(const place &p)
     }
     wait_for_arrived(1);
     CHECK(ncclCommWindowRegister(comm, b, BYTES, &window, 0) == ncclInternalError);
-    CHECK(ncclCommRegister(comm, b, BYTES, &handle) == ncclInternalError); /* that stays */
+    CHECK(ncclCommRegister(comm, b, BYTES, &handle) == ncclInternalError); /* the error persists */
     CHECK(ncclCommDestroy(comm) == ncclInternalError);
 }
 
-/* In the background, where the communicator does not block. */
+/* With a non-blocking communicator the call fails in the background. */
 void fault_in_background(const place &p)
 {
     ncclComm_t comm = start_not_blocking(p);
@@ -390,7 +393,7 @@ void fault_state(const place &p)
     NCCL(ncclCommAbort(comm));
 }
 
-/* Every rank here is a process of its own, so each makes an id. */
+/* Each rank is a separate process here, so each can make an id. */
 void fault_id(const place &)
 {
     ncclUniqueId id;
@@ -412,9 +415,9 @@ void check_faults()
     good("hang and delay", 2, {{name, "0:register:delay:300,1:finalize:hang"}},
          fault_hangs_and_delays);
     good("the state's call fails", 1, {{name, "0:state.1:fail"}}, fault_state);
-    /* Rank 0 made the first id before. */
+    /* Rank 0 already made the first id. */
     good("id", 1, {{name, "0:id.1:fail"}}, fault_id);
-    dies("no rank", {{name, "0:memory:fail"}}, memory_only, {"its rank is not known"});
+    dies("no rank", {{name, "0:memory:fail"}}, memory_only, {"the rank is unknown"});
     good("an abort hangs", 2, {{name, "0:abort:hang,1:abort:fail"}}, abort_hangs);
 }
 
@@ -432,6 +435,6 @@ void check_memory()
     dies("older version", {{version, "21805"}}, older_version, {"2.18.5 has no ncclMemAlloc"});
     check_misuse();
     good("abort, peers wait", 2, {}, abort_peer);
-    good("abort, peers are told", 2, {{"SS_HOSTGPU_NCCL_TELL_ABORT", "1"}}, abort_peer);
+    good("abort, peers are notified", 2, {{"SS_HOSTGPU_NCCL_TELL_ABORT", "1"}}, abort_peer);
     check_faults();
 }

@@ -1,5 +1,5 @@
-/* Timed emulation (hostgpu.h): work takes the times that it is told, by the device's clock, however
- * late the host's threads are; streams and events order it; nothing is computed. */
+/* Tests of timed emulation (hostgpu.h): work takes its given time on the device clock, even if host
+ * threads are late; streams and events order it; kernels are not computed. */
 #include "hostgpu/hostgpu.h"
 #include "tests/hostgpu/check.h"
 
@@ -44,8 +44,8 @@ bool near(double ms, double expected)
     return fabs(ms - expected) <= 1e-5 * expected;
 }
 
-/* A chain that goes to and fro between two streams lasts as long as its parts, which is known to
- * microseconds. Until all is enqueued the first item holds the device up. */
+/* A chain that alternates between two streams takes the sum of its items' times, to microseconds.
+ * The first item blocks the device until all items are enqueued. */
 void test_chain()
 {
     enum { LINKS = 200 };
@@ -68,7 +68,7 @@ void test_chain()
            (int)LINKS, elapsed(begin, end), LINKS * 2 * 0.7, host - 2 * 100);
 }
 
-/* Streams run beside each other; who waits begins when the later one has ended. */
+/* Streams run concurrently; a waiting item starts when the later stream has finished. */
 void test_beside()
 {
     cudaStream_t a = stream(), b = stream(), first = stream();
@@ -90,7 +90,7 @@ void test_beside()
     CHECK(near(elapsed(begin, end), 52));
 }
 
-/* What the host enqueues late begins late. */
+/* Work that is enqueued late starts late. */
 void test_late()
 {
     cudaStream_t s = stream();
@@ -105,8 +105,8 @@ void test_late()
     CHECK(elapsed(begin, end) >= 34);
 }
 
-/* Copies from the host and back are real; between two places of the device, and zeros, they are not,
- * and memory is zero. */
+/* Copies to and from the host are executed. Copies on the device and memsets are not. Memory is
+ * initially zero. */
 void test_nothing_is_computed()
 {
     int *p = nullptr, *q = nullptr, host = 7, back = -1;
@@ -117,7 +117,7 @@ void test_nothing_is_computed()
     CHECK(cudaMemcpy(q, p, sizeof *q, cudaMemcpyDeviceToDevice) == cudaSuccess);
     CHECK(cudaMemcpy(&back, p, sizeof back, cudaMemcpyDeviceToHost) == cudaSuccess && back == 7);
     CHECK(cudaMemcpy(&back, q, sizeof back, cudaMemcpyDeviceToHost) == cudaSuccess && back == 0);
-    /* A terabyte that nobody touches costs nothing. */
+    /* Large allocations do not use memory until it is accessed. */
     void *huge = nullptr;
     CHECK(cudaMalloc(&huge, (size_t)512 << 30) == cudaSuccess);
     for (void *m : {(void *)p, (void *)q, huge})
@@ -142,7 +142,7 @@ void test_host_link()
     CHECK(cudaFreeHost(here) == cudaSuccess && cudaFree(there) == cudaSuccess);
 }
 
-/* A graph's nodes take their times one behind the other; its launches too. */
+/* The nodes of a graph take their times one after the other; so do its launches. */
 void test_graph()
 {
     enum { LAUNCHES = 5 };

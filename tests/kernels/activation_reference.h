@@ -1,4 +1,4 @@
-/* activation_reference.h: activation functions in double precision, for the tests of both devices. */
+/* activation_reference.h: activation functions in double precision, for CPU and GPU tests. */
 #ifndef SS_TESTS_ACTIVATION_REFERENCE_H
 #define SS_TESTS_ACTIVATION_REFERENCE_H
 
@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* LEAKY_RELU's slope in these tests. */
+/* Negative slope of LEAKY_RELU in these tests. */
 #define ACT_LEAK 0.125
 
 static inline double gelu_inner(double u)
@@ -79,7 +79,7 @@ static inline double act_slope(enum ss_activation kind, double u)
     return 1;
 }
 
-/* How far u is from where the slope jumps. */
+/* Returns the distance of u from the nearest kink. */
 static inline double act_from_kink(enum ss_activation kind, double u)
 {
     return kind == SS_ACT_RELU || kind == SS_ACT_LEAKY_RELU ? fabs(u)
@@ -88,7 +88,7 @@ static inline double act_from_kink(enum ss_activation kind, double u)
                                                                     : INFINITY;
 }
 
-/* Values and slopes of PyTorch 2.15's autograd on a CPU at the kinks, in fp32; made by
+/* Values and slopes at the kinks from PyTorch 2.15's autograd on a CPU, in fp32, made by
  *   x = torch.tensor([at], requires_grad=True); y = f(x); y.backward()  ->  y, x.grad
  * with f from torch.nn.functional, leaky_relu(x, 0.125). */
 static const struct {

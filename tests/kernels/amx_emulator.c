@@ -58,7 +58,7 @@ static int decode(const ucontext_t *u, struct instruction *i)
         i->index = index == 4 ? 0 : general(u, index) << (*p >> 6);
         p++;
     } else if (i->is_memory && rm == 5 && !mod) {
-        return 0; /* relative to RIP: no compiler's choice for what lies on the stack */
+        return 0; /* RIP-relative: not used for data on the stack */
     }
     int32_t far = 0;
     if (mod == 1)
@@ -78,14 +78,14 @@ static float number(uint16_t half)
     return x;
 }
 
-/* Each sum of a row's even and odd numbers by itself, both added, and the sum added to what is there. */
+/* Sums even and odd products separately, adds both sums, then adds the result to the tile. */
 static void multiply(int to, int left, int right)
 {
     const int rows = config.rows[to], columns = config.bytes[to] / 4,
               pairs = config.bytes[left] / 4;
     if (config.rows[left] != rows || config.rows[right] != pairs ||
         config.bytes[right] != config.bytes[to])
-        abort(); /* the processor's #UD */
+        abort(); /* the processor raises #UD */
     for (int m = 0; m < rows; m++)
         for (int n = 0; n < columns; n++) {
             float even = 0, odd = 0, sum;
@@ -139,7 +139,7 @@ static void handle(int signal_number, siginfo_t *info, void *context)
     struct instruction i;
     if (!decode(u, &i) || !execute(&i)) {
         signal(signal_number, SIG_DFL);
-        return; /* again, and this time it ends the program */
+        return; /* retries the instruction, which terminates the program */
     }
     u->uc_mcontext.gregs[REG_RIP] += (greg_t)i.length;
 }

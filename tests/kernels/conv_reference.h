@@ -1,4 +1,4 @@
-/* Convolution in double precision by its definition, and a check of all passes against it. */
+/* Convolution by its definition in double precision, and a check of all passes against it. */
 #ifndef SS_TESTS_CONV_REFERENCE_H
 #define SS_TESTS_CONV_REFERENCE_H
 
@@ -10,7 +10,7 @@ struct reference {
     double *x, *w, *b, *y, *dy, *dx, *dw, *db;
 };
 
-/* y = conv(x), and by dy the three gradients: all of them are the same walk over all products. */
+/* Computes y = conv(x); with `backward`, also the three gradients for dy. */
 static inline void walk(struct reference *r, int backward)
 {
     const struct ss_conv_shape *s = &r->s;
@@ -60,7 +60,7 @@ static inline int extent(int size, int kernel, int stride, int padding, int dila
     return (size + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
 }
 
-/* Of the shape but for y's, which has its channels alone. No results: a test may compare two runs alone. */
+/* Makes inputs of the shape, and zeros as results. Of s->y, only the channels are read. */
 static inline void reference_inputs(struct reference *r, const struct ss_conv_shape *s)
 {
     memset(r, 0, sizeof *r);
@@ -109,7 +109,7 @@ static inline void reference_free(struct reference *r)
         free(all[i]);
 }
 
-/* All passes of a convolution with blocks bx and by; the largest error. */
+/* Checks all passes of a convolution with blocks bx and by. Returns the largest error. */
 static inline double conv_check(const struct reference *r, int bx, int by, enum ss_conv_algo algo,
                                 double bound)
 {
@@ -127,7 +127,7 @@ static inline double conv_check(const struct reference *r, int bx, int by, enum 
     float *w = ss_aligned_alloc(bytes), *w2 = ss_aligned_alloc(bytes),
           *dw = ss_aligned_alloc(bytes);
     float *b = to_floats(r->b, (size_t)s.y.c), *db = to_floats(r->b, (size_t)s.y.c);
-    /* Garbage in, so that import and the gradient must write their padding. */
+    /* Filled with garbage, so that import and the gradient must write their padding. */
     memset(w, 0x7f, bytes);
     memset(dw, 0x7f, bytes);
     OK(ss_cpu_conv_import(conv, plain, w));
@@ -159,7 +159,7 @@ static inline double conv_check(const struct reference *r, int bx, int by, enum 
         worst = e > worst ? e : worst;
         free(got[i]);
     }
-    /* Padding of the gradient: exported and imported again, nothing is lost. */
+    /* Exporting and importing the gradient restores it, padding included. */
     OK(ss_cpu_conv_import(conv, back, w2));
     ck_assert_mem_eq(dw, w2, bytes);
 

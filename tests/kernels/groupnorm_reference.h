@@ -1,5 +1,5 @@
-/* groupnorm_reference.h: group normalisation in double precision on plain (N,C,H,W) tensors, for the
- * tests of both devices. */
+/* groupnorm_reference.h: group normalization in double precision on plain (N,C,H,W) tensors, for
+ * CPU and GPU tests. */
 #ifndef SS_TESTS_GROUPNORM_REFERENCE_H
 #define SS_TESTS_GROUPNORM_REFERENCE_H
 
@@ -52,11 +52,11 @@ static inline void groupnorm_reference(struct groupnorm_reference *r)
         groupnorm_reference_group(r, i / r->groups, i % r->groups);
 }
 
-/* Of 0 not all make 0. */
+/* SS_ACT_SIGMOID does not map 0 to 0. */
 static const enum ss_activation groupnorm_acts[] = {SS_ACT_NONE, SS_ACT_RELU, SS_ACT_SIGMOID};
 
-/* Shapes of both tests: groups of one channel and of all, channels that fill no block or vector,
- * maps of one pixel and of more than a tile. */
+/* Groups of one channel and of all, channels that do not fill a block or vector, maps of one
+ * pixel and of more than a tile. */
 static const struct {
     int n, c, h, w, groups;
 } groupnorm_cases[] = {

@@ -1,12 +1,12 @@
-/* join_reference.h: struct ss_gather and struct ss_mul in double precision on plain (N,C,H,W) tensors,
- * and cases, for the kernels of every device. */
+/* join_reference.h: struct ss_gather and struct ss_mul in double precision on plain (N,C,H,W)
+ * tensors, and test cases, for CPU and GPU tests. */
 #ifndef SS_TESTS_JOIN_REFERENCE_H
 #define SS_TESTS_JOIN_REFERENCE_H
 
 #include "kernels/shapes.h"
 
-/* Concatenations, slices and shuffles whose parts begin in the middle of blocks and vectors, and do
- * not: channels of the parts, and of each where they come from and go to. */
+/* Concatenations, slices and shuffles whose parts begin at multiples of blocks and vectors, or in
+ * the middle of them. */
 static const struct gather_case {
     int h, w, c, nparts;
     struct {
@@ -16,7 +16,7 @@ static const struct gather_case {
     {5, 7, 48, 2, {{24, 0, 0, 24, 1}, {24, 0, 24, 24, 1}}},
     {3, 3, 32, 2, {{12, 0, 0, 12, 1}, {20, 0, 12, 20, 1}}},
     {4, 4, 3 + 8 + 1 + 17, 4, {{3, 0, 0, 3, 1}, {8, 0, 3, 8, 1}, {1, 0, 11, 1, 1}, {17, 0, 12, 17, 1}}},
-    {19, 17, 64, 2, {{48, 0, 0, 48, 1}, {16, 0, 48, 16, 1}}}, /* more than one piece */
+    {19, 17, 64, 2, {{48, 0, 0, 48, 1}, {16, 0, 48, 16, 1}}}, /* more than one chunk */
     {2, 3, 20, 1, {{48, 28, 0, 20, 1}}},                      /* a slice */
     {2, 3, 24, 1, {{48, 24, 0, 24, 1}}},
     {3, 2, 48, 1, {{20, 0, 28, 20, 1}}}, /* its gradient: 0 elsewhere */
@@ -24,12 +24,12 @@ static const struct gather_case {
     {4, 3, 48, 1, {{48, 0, 0, 48, 2}}}, /* shuffles */
     {1, 5, 60, 1, {{60, 0, 0, 60, 3}}},
     {1, 1, 100, 1, {{100, 0, 0, 100, 25}}},
-    {6, 6, 3, 1, {{3, 0, 0, 3, 1}}}, /* nothing but the layout */
+    {6, 6, 3, 1, {{3, 0, 0, 3, 1}}}, /* layout conversion only */
     {2, 2, 40, 1, {{40, 0, 0, 40, 1}}},
 };
 enum { GATHER_CASES = sizeof gather_cases / sizeof *gather_cases, GATHER_IMAGES = 2 };
 
-/* Of case i; blocks are the caller's. */
+/* Makes the operation of case i; the caller sets the blocks. */
 static inline struct ss_gather gather_make(int i)
 {
     const struct gather_case *c = &gather_cases[i];
@@ -43,8 +43,9 @@ static inline struct ss_gather gather_make(int i)
     return op;
 }
 
-/* x[k] plain; of one part, n of them. channel_shuffle as PyTorch has it: view(groups, C / groups),
- * transpose, so that channel g (C / groups) + k becomes k groups + g. */
+/* x[k] are plain; if op has one part, n tensors are summed. The shuffle is PyTorch's
+ * channel_shuffle: view(groups, C / groups), transpose, so that channel g (C / groups) + k
+ * becomes k groups + g. */
 static inline void gather_reference(const struct ss_gather *op, const double *const *x, int n,
                                     double *y)
 {
@@ -73,14 +74,14 @@ static const struct mul_case {
 };
 enum { MUL_CASES = sizeof mul_cases / sizeof *mul_cases };
 
-/* Elements of the factor. */
+/* Returns the number of elements of the factor. */
 static inline size_t mul_factors(const struct mul_case *c)
 {
     const size_t of_image = (size_t)c->c * (size_t)(c->kind == SS_MUL_EQUAL ? c->h * c->w : 1);
     return of_image * (size_t)(c->kind == SS_MUL_PARAM ? 1 : c->n);
 }
 
-/* Of element i of x. */
+/* Returns the index of the factor of element i of x. */
 static inline size_t mul_factor_of(const struct mul_case *c, size_t i)
 {
     const size_t plane = (size_t)(c->h * c->w), channels = (size_t)c->c;
@@ -89,7 +90,7 @@ static inline size_t mul_factor_of(const struct mul_case *c, size_t i)
                                      : i / plane % channels;
 }
 
-/* y, and the gradients for dy; ds begins as zeros. */
+/* Computes y, and the gradients for dy. ds must be initialized to zeros. */
 static inline void mul_reference(const struct mul_case *c, const double *x, const double *s,
                                  const double *dy, double *y, double *dx, double *ds)
 {

@@ -1,9 +1,9 @@
-# Numbers in 2 bytes on their way between ranks
+# 2-byte number formats for communication
 UNIT_TESTS += tests/kernels/test_wire
 tests_kernels_test_wire_SOURCES = tests/kernels/test_wire.c
 tests_kernels_test_wire_LDADD = $(TEST_LIBS) -lm
 
-# The CPU's kernels
+# CPU kernels
 UNIT_TESTS += tests/kernels/test_kernels
 tests_kernels_test_kernels_SOURCES = \
 	tests/kernels/test_kernels.c tests/kernels/test_kernels.h \

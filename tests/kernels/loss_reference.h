@@ -1,5 +1,5 @@
-/* Softmax cross-entropy of one row in double precision, for the tests of CPU and GPU kernels, and what
- * PyTorch computed (tests/reference/loss.h). */
+/* Softmax cross-entropy of one row in double precision, for CPU and GPU tests, and labels of the
+ * results recorded from PyTorch (tests/reference/loss.h). */
 #ifndef SS_TESTS_LOSS_REFERENCE_H
 #define SS_TESTS_LOSS_REFERENCE_H
 
@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-/* How many logits are larger than the label's, or equal and before it. */
+/* Returns the number of logits that are larger than the label's, or equal and precede it. */
 static inline int loss_place(int k, const double *x, int label)
 {
     int before = 0;
@@ -17,7 +17,8 @@ static inline int loss_place(int k, const double *x, int label)
     return before;
 }
 
-/* gradient (K): of the row's loss / rows. *m: the row is added. Rows without label: 0. */
+/* Computes the gradient (K) of the row's loss / rows, and adds the row to *m. Rows without label
+ * have a gradient of 0 and are not added. */
 static inline void loss_row(int k, const double *x, const struct ss_label *l, float smoothing,
                             int rows, double *gradient, struct ss_metrics *m)
 {
@@ -42,17 +43,17 @@ static inline void loss_row(int k, const double *x, const struct ss_label *l, fl
     m->count++;
 }
 
-/* Labels of n rows, some without: as they are in evaluation, or mixed. */
+/* Sets the labels of n rows, some to none; mixed: two labels per row, as MixUp and CutMix do. */
 static inline void loss_labels(int n, int k, int mixed, struct ss_label *labels)
 {
     for (int i = 0; i < n; i++) {
         labels[i] = ss_label_of(i % 5 == 3 ? -1 : (i * 7) % k);
-        if (mixed && labels[i].label >= 0) /* also with itself, wholly and not at all */
+        if (mixed && labels[i].label >= 0) /* also with itself, and with shares 0 and 1 */
             labels[i] = (struct ss_label){labels[i].label, (i * 4) % k, (float)(i % 9) / 8};
     }
 }
 
-/* Labels and how they are smoothed, in turn. */
+/* Combinations of mixed labels and label smoothing. */
 enum { LOSS_KINDS = 4 };
 static inline int loss_mixed(int kind)
 {

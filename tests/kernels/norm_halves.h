@@ -1,5 +1,6 @@
-/* Statistics over ranks: two halves of a batch, whose sums are added up, against the kernels' whole
- * batch. The same for all devices: whoever includes it says how floats come to a device and back. */
+/* Synchronized BatchNorm: two halves of a batch, whose sums are all-reduced, against the kernels'
+ * result for the whole batch. Used for all devices: the including test defines how floats are
+ * copied to a device and back. */
 #ifndef SS_TESTS_NORM_HALVES_H
 #define SS_TESTS_NORM_HALVES_H
 
@@ -14,15 +15,15 @@
 struct halves {
     const struct ss_kernels *k;
     struct ss_device *device;
-    double bound; /* of relative errors, Euclidean norm */
+    double bound; /* of the relative error (Euclidean norm) */
     void *(*put)(struct ss_device *d, const float *values, size_t count); /* activations */
     void (*get)(struct ss_device *d, const void *data, float *values, size_t count);
-    void (*drop)(void *data); /* what put gave; NULL: nothing to do */
+    void (*drop)(void *data); /* frees put()'s result; NULL: nothing to free */
 };
 
 enum { HALVES_RANKS = 2 };
 
-/* Device memory of `bytes`, filled from the host where there is something. */
+/* Allocates `bytes` of device memory; copies them from the host unless `from` is NULL. */
 static void *halves_bytes(const struct halves *h, const void *from, size_t bytes)
 {
     void *data;
@@ -50,9 +51,9 @@ static double halves_distance(const float *a, const float *b, size_t count)
     return sqrt(error / norm);
 }
 
-/* One batch: outputs of a whole one, or of ranks that each have a part of it. */
+/* Outputs of one batch, on one rank or split over ranks. */
 struct halves_out {
-    float *y, *dz, *ds, *saved, *running, *dgamma, *dbeta; /* parameters' gradients added up */
+    float *y, *dz, *ds, *saved, *running, *dgamma, *dbeta; /* dgamma, dbeta: sums over ranks */
 };
 
 struct halves_batch {
@@ -115,7 +116,7 @@ static void halves_close(const struct halves *h, const struct halves_rank *r)
         h->k->free(own[i]);
 }
 
-/* What an all-reduce does, with the first 2 C of each. */
+/* All-reduces the first `count` numbers of each rank's sums. */
 static void halves_add(const struct halves *h, double *const *sums, int ranks, size_t count)
 {
     double *total = calloc(count, sizeof *total), *one = malloc(count * sizeof *one);
@@ -212,8 +213,8 @@ static void halves_free(struct halves_out *o)
         free(all[i]);
 }
 
-/* op: of the whole batch, with relu_out, residual and no dropout, whose draws go by the place in a
- * batch. The mean of channel 0 is 30 deviations away from 0. */
+/* op: of the whole batch, with relu_out and residual, but without dropout, because its mask
+ * depends on the position in the batch. The mean of channel 0 is far from 0. */
 static void halves_check(const struct halves *h, const struct ss_norm_act *op)
 {
     struct halves_batch b = {.op = *op,
@@ -227,7 +228,7 @@ static void halves_check(const struct halves *h, const struct ss_norm_act *op)
     b.gamma = halves_random(c, 5, 2);
     b.beta = halves_random(c, 6, 0);
     b.running = halves_random(2 * c, 7, 2);
-    /* The halves' statistics differ much. */
+    /* The statistics of the halves differ considerably. */
     for (size_t i = 0; i < e / 2; i++)
         b.z[i] = 3 * b.z[i] + (i % (size_t)op->shape.block == 0 ? 30 : 1);
     struct halves_out whole = halves_run(h, &b, 1, 0), halves = halves_run(h, &b, HALVES_RANKS, 1),
@@ -246,9 +247,9 @@ static void halves_check(const struct halves *h, const struct ss_norm_act *op)
                {"dbeta", whole.dbeta, halves.dbeta, apart.dbeta, c, h->bound}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         double d = halves_distance(all[i].halves, all[i].whole, all[i].count);
-        ck_assert_msg(d <= all[i].bound, "%s: %g away from the whole batch's", all[i].what, d);
+        ck_assert_msg(d <= all[i].bound, "%s: differs by %g from the whole batch", all[i].what, d);
         d = halves_distance(all[i].apart, all[i].whole, all[i].count);
-        ck_assert_msg(d > 1e-3, "%s: %g apart without sums over ranks", all[i].what, d);
+        ck_assert_msg(d > 1e-3, "%s: differs by only %g without all-reduce", all[i].what, d);
     }
     halves_free(&whole);
     halves_free(&halves);

@@ -1,11 +1,12 @@
-/* Normalisation and activation of parts of tensors against the same of tensors of their own: equal bits,
- * and what lies beside the parts stays as it is. The same for all devices, as norm_halves.h. */
+/* Normalization and activation of channel views against separate tensors: results are
+ * bit-identical, and channels beside the views are unchanged. Used for all devices, like
+ * norm_halves.h. */
 #ifndef SS_TESTS_NORM_PARTS_H
 #define SS_TESTS_NORM_PARTS_H
 
 #include "tests/kernels/norm_halves.h"
 
-/* Some channels of a tensor: from `at` on of `of`; of 0: a tensor of its own. */
+/* A view: channels from `at` of a tensor with `of` channels; of 0: a separate tensor. */
 struct lying {
     int at, of;
 };
@@ -15,7 +16,7 @@ struct parts {
     size_t element; /* bytes on the device */
     const struct ss_norm_act *op;
     struct lying z, y;
-    int ndy, adds, halves; /* halves: in two calls, as with statistics over ranks */
+    int ndy, adds, halves; /* halves: two calls, as with synchronized BatchNorm */
     int nhwc;
 };
 
@@ -35,7 +36,7 @@ static size_t parts_elements(const struct parts *t, const struct lying *l)
     return parts_index(t, l->of ? l->of : t->op->shape.c, t->op->shape.n, 0, 0);
 }
 
-/* The values of a tensor, `own` among those of `around`, which has as many as the whole. */
+/* Returns a whole tensor: `own` in the view, `around` elsewhere. Free with free(). */
 static float *parts_lay(const struct parts *t, const struct lying *l, const float *own,
                         const float *around)
 {
@@ -65,7 +66,7 @@ static struct parts_tensor parts_put(const struct parts *t, const struct lying *
     return out;
 }
 
-/* The whole has `want` where the part is, and around it what was there. */
+/* Checks that the view has `want`, and that the channels around it are unchanged. */
 static void parts_check_tensor(const struct parts *t, const char *what, const struct lying *l,
                                const struct parts_tensor *got, const float *want, uint32_t stream)
 {
@@ -86,7 +87,7 @@ static void parts_check_tensor(const struct parts *t, const char *what, const st
     free(have), free(must);
 }
 
-/* Everything that forward and backward write, as fp32. */
+/* All outputs of forward and backward, as fp32. */
 struct parts_out {
     float *y, *ds, *dz, *small; /* small: saved, running, dgamma, dbeta */
 };
@@ -115,7 +116,8 @@ static void parts_call(const struct parts *t, const struct ss_norm_act *op, cons
     }
 }
 
-/* One run; as parts: compared with `want`; else: what came out. */
+/* Runs forward and backward. as_parts: uses views and compares the results with `want`; otherwise
+ * returns the results. */
 static struct parts_out parts_run(const struct parts *t, int as_parts, const struct parts_out *want)
 {
     const struct halves *h = t->h;
@@ -175,7 +177,7 @@ static struct parts_out parts_run(const struct parts *t, int as_parts, const str
         h->get(h->device, y.whole, out.y, e);
         h->get(h->device, dy[0].whole, out.ds, e);
         h->get(h->device, dz.whole, out.dz, e);
-        /* What was there is as the device has it. */
+        /* Previous values, rounded as on the device. */
         const struct parts_tensor there = parts_put(t, &own, random[2], 2);
         h->get(h->device, there.whole, random[2], e);
         for (size_t i = 0; t->adds && i < e; i++)
@@ -219,7 +221,7 @@ static void parts_check(const struct parts *t)
     parts_free(&got);
 }
 
-/* All ways in which z and y lie, of a layer of `op`, as parts of tensors of `of` channels. */
+/* Checks `op` with z, y or both as views, from channel `at`, of tensors with `of` channels. */
 static void parts_check_ways(const struct halves *h, size_t element, int nhwc,
                              const struct ss_norm_act *op, int at, int of)
 {

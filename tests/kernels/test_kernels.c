@@ -1,4 +1,4 @@
-/* test_kernels.c: the CPU kernels against double precision and finite differences. */
+/* test_kernels.c: CPU kernels against double precision and finite differences. */
 #include "tests/kernels/test_kernels.h"
 #include "tests/run_suite.h"
 
@@ -172,11 +172,11 @@ void check_slope(const char *what, double (*loss)(void *ctx), void *ctx, double 
 
 int main(int argc, char **argv)
 {
-    /* Tests share their cores with other tests: a thread that spins while it waits takes them away.
-     * The OpenMP library reads this before main. */
+    /* Tests share cores with other tests, so waiting threads must not spin. The OpenMP library
+     * reads the variable before main. */
     (void)argc;
     if (!getenv("OMP_WAIT_POLICY") && setenv("OMP_WAIT_POLICY", "passive", 1) == 0)
-        execv("/proc/self/exe", argv); /* where there is none, the tests run all the same */
+        execv("/proc/self/exe", argv); /* without /proc the tests run anyway */
     SRunner *runner = srunner_create(conv_suite());
     srunner_add_suite(runner, winograd_suite());
     srunner_add_suite(runner, norm_act_suite());

@@ -1,4 +1,4 @@
-/* What the kernel tests share: tensors in double precision as plain (N,C,H,W), their conversion to
+/* Shared by the kernel tests: plain (N,C,H,W) tensors in double precision, their conversion to
  * and from the layouts under test, and error measures. */
 #ifndef SS_TESTS_TEST_KERNELS_H
 #define SS_TESTS_TEST_KERNELS_H
@@ -30,14 +30,14 @@ Suite *transformer_suite(void);
 Suite *bf16_suite(void);
 Suite *amx_suite(void);
 
-/* Opened before and closed after each test that adds test_open and test_close as fixture, with two
- * threads; test_open_one: with one, for tests of very many short calls, since two threads on a core
- * that is shared wait for each other all the time. */
+/* Fixtures: test_open() opens `cpu` with two threads, test_close() closes it. test_open_one()
+ * uses one thread, for tests with many short calls, because two threads on a shared core keep
+ * waiting for each other. */
 extern struct ss_device *cpu;
 void test_open(void);
 void test_open_one(void);
-/* What the loops are limited to: 16, 8 and 4 floats in a vector. Read once a process, and Check gives each test its own;
- * for tests without a fixture. */
+/* Instruction set limits: 16, 8 and 4 floats per vector. test_open_limited() is for tests without
+ * a fixture: the limit is read once per process, and Check runs each test in its own. */
 enum { NISAS = 3 };
 extern const char *const isas[NISAS];
 void test_open_limited(const char *isa);
@@ -53,14 +53,14 @@ size_t plain_count(const struct ss_act *a);
 /* Uniform in [-1, 1), rounded to fp32; a new draw for each value of `stream`. Free with free(). */
 double *random_doubles(size_t count, uint32_t stream);
 double *zero_doubles(size_t count);
-/* Plain doubles to fp32 in a's layout, padding zero; NaN everywhere for NULL (an output that must
- * be overwritten). Free with free(). */
+/* Converts plain doubles to fp32 in a's layout, with zeros as padding. For NULL, fills with NaN
+ * (an output that must be overwritten). Free with free(). */
 float *act_pack(const struct ss_act *a, const double *plain);
-/* The other way; fails the test if padding is not zero. */
+/* The inverse; fails the test if padding is not zero. */
 double *act_unpack(const struct ss_act *a, const float *packed);
 float *to_floats(const double *x, size_t count);
 double *to_doubles(const float *x, size_t count);
-/* Where plain element i of a is stored. */
+/* Returns the index in a's layout of plain element i. */
 size_t storage_index(const struct ss_act *a, size_t i);
 
 double dot(const double *x, const double *y, size_t count);
@@ -72,8 +72,9 @@ void check_error(const char *what, const double *got, const double *want, size_t
 void check_act(const char *what, const struct ss_act *a, const float *got, const double *want,
                double bound);
 
-/* Central difference of `loss` along direction v at x against the inner product of gradient and v.
- * The loss reads x through ctx. `size` is what an absolute error is measured against besides. */
+/* Checks the central difference of `loss` along a random direction v at x against the inner
+ * product of gradient and v. The loss reads x through ctx. `bound` is relative to the expected
+ * magnitude. */
 void check_slope(const char *what, double (*loss)(void *ctx), void *ctx, double *x,
                  const double *gradient, size_t count, double step, double bound);
 

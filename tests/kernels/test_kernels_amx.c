@@ -1,4 +1,4 @@
-/* test_kernels_amx.c: the panel product on a matrix unit against double precision, emulated where there is none. */
+/* test_kernels_amx.c: the panel product with AMX or its emulation against double precision. */
 #include "tests/kernels/amx_emulator.h"
 #include "tests/kernels/test_kernels.h"
 
@@ -11,7 +11,7 @@ enum { W = 16, MOST = 140 /* rows and pairs */, NSIZES = 9, MARGIN = 32 };
 
 static const int sizes[NSIZES] = {1, 7, 15, 16, 17, 32, 33, 48, MOST};
 
-/* Random numbers of bf16; what they are goes to `wide`. */
+/* Returns random bf16 numbers and stores their values in `wide`. Free with free(). */
 static uint16_t *halves(size_t count, uint32_t stream, double *wide)
 {
     double *x = random_doubles(count, stream);
@@ -26,7 +26,8 @@ static uint16_t *halves(size_t count, uint32_t stream, double *wide)
     return half;
 }
 
-/* Left (rows, 2 pairs) in blocks; behind the last pair of a row there are NaNs, which nobody may read. */
+/* Returns the left operand (rows, 2 pairs) in blocks. NaNs follow the last pair of a row and must
+ * not be read. Free with free(). */
 static float *left_of(const uint16_t *x, int rows, int pairs)
 {
     const size_t blocks = ss_divide_up((size_t)pairs, W);
@@ -39,7 +40,7 @@ static float *left_of(const uint16_t *x, int rows, int pairs)
     return (float *)(void *)left;
 }
 
-/* All sizes of rows and of pairs, on one and two vectors, from nothing and added. */
+/* All numbers of rows and pairs, one and two vectors, overwriting and adding. */
 START_TEST(panels)
 {
     const int rows = sizes[_i % NSIZES], pairs = sizes[_i / NSIZES];
@@ -79,7 +80,7 @@ START_TEST(panels)
 }
 END_TEST
 
-/* A row's sums do not depend on how many rows there are. */
+/* A row's result does not depend on the number of rows. */
 START_TEST(cut_into_rows)
 {
     enum { ALL = 45, PAIRS = 37 };

@@ -1,8 +1,8 @@
-/* test_kernels_bf16.c: the CPU kernels in bf16 against the same kernels in fp32.
+/* test_kernels_bf16.c: CPU kernels in bf16 against the same kernels in fp32.
  *
  * A bf16 kernel computes in fp32 and rounds what it stores. With inputs that bf16 represents
- * exactly, its activations are therefore those of the fp32 kernel, rounded once, and its fp32
- * outputs (statistics, gradients of parameters) are the same numbers. */
+ * exactly, its activations therefore equal those of the fp32 kernel, rounded once, and its fp32
+ * outputs (statistics, parameter gradients) are equal. */
 #include "kernels/cpu/product.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/winograd.h"
@@ -14,20 +14,20 @@
 enum { F32, BF16, DEVICES };
 static struct ss_device *device[DEVICES];
 static const uint64_t key = 0x123456789abcdef;
-/* A call for each device d. */
+/* Evaluates the call for each device d. */
 #define BOTH(...)                                                                                  \
     for (int d = 0; d < DEVICES; d++)                                                              \
     OK(__VA_ARGS__)
 
-/* An activation or a computing weight; with bytes > 0 something of the same format on both. */
+/* An activation or a compute weight; if bytes > 0, data with the same format on both devices. */
 struct tensor {
     struct ss_act a;
     size_t bytes;
-    size_t number; /* bytes of one, fp32 or double; 0: what it is has equal bytes */
+    size_t number; /* size of a number, fp32 or double; 0: compare bytes */
     void *at[DEVICES];
 };
 
-static void *owned[2048]; /* until the end of the test */
+static void *owned[2048]; /* freed at the end of the test */
 static size_t nowned, nwatched;
 static struct {
     const char *what;
@@ -40,7 +40,7 @@ static void *own(void *p)
     return owned[nowned++] = p;
 }
 
-/* fp32 has one thread: bits do not depend on the number of threads. */
+/* fp32 uses one thread: results do not depend on the number of threads. */
 static void open_devices(const char *isa, int threads)
 {
     struct ss_device_options options = {.threads = 1};
@@ -58,13 +58,13 @@ static void close_devices(void)
         ss_cpu_close(device[d]);
 }
 
-/* Copies bf16's tensor to fp32's. */
+/* Copies the bf16 tensor to the fp32 one. */
 static void widen(const struct tensor *t)
 {
     ss_wire_unpack(SS_DTYPE_BF16, t->at[BF16], 1, t->at[F32], ss_act_elements(&t->a));
 }
 
-/* Rounds f, which becomes fp32's tensor. */
+/* Makes a tensor of f, rounded to bf16. f becomes the fp32 tensor. */
 static struct tensor tensor_from(const struct ss_act *a, float *f)
 {
     const size_t count = ss_act_elements(a);
@@ -84,13 +84,13 @@ static struct tensor nan_of(const struct ss_act *a)
     return tensor_from(a, own(act_pack(a, NULL)));
 }
 
-/* An output that need not be overwritten. */
+/* is_random: an output that need not be overwritten. */
 static struct tensor nan_or_random(const struct ss_act *a, int is_random)
 {
     return is_random ? random_of(a, 20) : nan_of(a);
 }
 
-/* NULL if there are 0 bytes. */
+/* Pointers are NULL if bytes is 0. */
 static struct tensor bytes_of(size_t bytes, size_t number, int fill)
 {
     struct tensor t = {.bytes = bytes, .number = number};
@@ -99,7 +99,7 @@ static struct tensor bytes_of(size_t bytes, size_t number, int fill)
     return t;
 }
 
-/* Random fp32 numbers, which both devices read. */
+/* Returns random fp32 numbers, shared by both devices. */
 static float *vector(size_t count, uint32_t stream, double shift)
 {
     double *x = own(random_doubles(count, stream));
@@ -108,14 +108,14 @@ static float *vector(size_t count, uint32_t stream, double shift)
     return own(to_floats(x, count));
 }
 
-/* Element i on device d. */
+/* Returns the address of element i on device d. */
 static void *place(const struct tensor *t, int d, size_t i)
 {
     return (char *)t->at[d] + i * (d == F32 ? sizeof(float) : sizeof(uint16_t));
 }
 
-/* What fp32's last bits may differ by, of the largest number: a compiler fuses products and sums of the two kernels in
- * ways of their own (GCC 14 does with AVX2, GCC 12 does not). */
+/* Tolerance of fp32 results, relative to the largest number: a compiler may contract products and
+ * sums differently in the two kernels (GCC 14 does with AVX2, GCC 12 does not). */
 static const float last_bits = 4e-6f;
 
 static float largest(const float *x, size_t count)
@@ -135,7 +135,8 @@ static float rounded(float x)
     return back;
 }
 
-/* bf16's is fp32's within its last bits, rounded; a NaN is one. nan 0: there is none, as outputs begin with. */
+/* Checks that the bf16 tensor equals the fp32 one within last_bits, rounded. nan: NaNs are
+ * allowed and must be 0x7fff; 0: NaNs fail, because outputs are initialized with them. */
 static void check_tensor(const char *what, const struct tensor *t, int nan)
 {
     const struct ss_act *a = &t->a;
@@ -199,7 +200,7 @@ static struct tensor output(const char *what, const struct ss_act *a)
     return watch(what, nan_of(a));
 }
 
-/* fp32 on both devices; NULL if there are 0 numbers. */
+/* fp32 on both devices; NULL if count is 0. */
 static struct tensor output_floats(const char *what, size_t count)
 {
     return watch(what, bytes_of(count * sizeof(float), sizeof(float), 0xff));
@@ -217,16 +218,16 @@ static void check_outputs(void)
 
 /* ---- convolutions and linear layers ---- */
 
-/* 1x1 windows with stride 1 have one image: fp32 reads x in place, and of several images it sums
- * the weight's gradient over other tiles than bf16. */
+/* 1x1 windows with stride 1 use one image: fp32 reads x in place, and with several images it sums
+ * the weight gradient over other tiles than bf16. */
 static const struct conv_case {
     const char *code; /* with channels in blocks of 16 */
     int n, ci, h, w, co, kernel, stride, padding, dilation, groups, bias;
 } convs[] = {
     {"winograd", 2, 20, 7, 9, 40, 3, 1, 1, 1, 1, 1},
     {"winograd", 3, 32, 8, 8, 48, 3, 1, 0, 1, 1, 0},
-    {"winograd", 2, 16, 34, 65, 16, 3, 1, 1, 1, 1, 1},  /* several bands of an x that is made */
-    {"winograd", 40, 16, 16, 16, 16, 3, 1, 1, 1, 1, 0}, /* stored past the caches */
+    {"winograd", 2, 16, 34, 65, 16, 3, 1, 1, 1, 1, 1},  /* x is computed in several bands */
+    {"winograd", 40, 16, 16, 16, 16, 3, 1, 1, 1, 1, 0}, /* outputs bypass the caches */
     {"winograd", 1, 344, 6, 5, 352, 3, 1, 1, 1, 1, 1},  /* weights are not transformed as a whole */
     {"winograd", 2, 64, 5, 5, 64, 3, 1, 1, 1, 4, 1},
     {"columns", 1, 40, 13, 12, 72, 1, 1, 0, 1, 1, 1},
@@ -239,22 +240,22 @@ static const struct conv_case {
     {"columns", 2, 8, 24, 23, 16, 5, 1, 2, 1, 1, 1}, /* an image is several tiles */
     {"columns", 2, 60, 7, 9, 57, 5, 1, 2, 1, 1, 1},  /* the data gradient is a forward pass */
     {"columns", 1, 32, 6, 7, 600, 3, 1, 2, 2, 1, 0},
-    /* Groups of few channels are merged: all outputs of a vector, and some. */
+    /* Groups with few channels are merged: full and partial vectors of outputs. */
     {"columns", 2, 64, 6, 7, 64, 3, 1, 1, 1, 16, 1},
     {"columns", 2, 70, 9, 8, 42, 3, 2, 1, 1, 14, 1},
     {"columns", 1, 20, 7, 7, 12, 2, 2, 0, 1, 4, 0},
-    /* With AMX windows are parts of a padded copy: several images, parts of one, pieces, both parities of a tap; but not
-     * with more padding than the window reaches. */
+    /* With AMX, windows are views of a padded copy: several images, part of one, several pieces,
+     * taps of both parities; not with more padding than the window reaches. */
     {"columns", 5, 64, 9, 8, 40, 5, 1, 2, 1, 2, 1},
     {"columns", 1, 96, 41, 37, 24, 2, 1, 0, 1, 1, 0},
     {"columns", 3, 160, 8, 9, 33, 3, 1, 2, 2, 1, 1},
     {"columns", 2, 32, 7, 31, 72, 5, 1, 1, 1, 1, 1},
     {"columns", 1, 32, 9, 8, 40, 2, 1, 2, 1, 1, 1},
     {"columns", 2, 3, 48, 40, 40, 4, 4, 0, 1, 1, 1},
-    {"columns", 2, 200, 14, 13, 40, 2, 2, 0, 1, 1, 1}, /* pieces of a window; it covers no edge */
+    {"columns", 2, 200, 14, 13, 40, 2, 2, 0, 1, 1, 1}, /* several pieces; an edge is not covered */
     {"columns", 4, 600, 1, 1, 520, 1, 1, 0, 1, 1, 1},  /* few rows */
     {"columns", 4, 40, 3, 3, 300, 3, 3, 0, 1, 1, 0},
-    {"columns", 1, 3, 5, 700, 8, 5, 1, 7, 1, 1, 1}, /* a line of planes is read in parts */
+    {"columns", 1, 3, 5, 700, 8, 5, 1, 7, 1, 1, 1}, /* a line of planes is read in chunks */
     {"depthwise", 2, 40, 9, 7, 40, 3, 1, 1, 1, 40, 1},
     {"depthwise", 9, 20, 9, 8, 20, 3, 2, 1, 1, 20, 1},
     {"small map", 32, 64, 2, 2, 64, 3, 1, 1, 1, 1, 1},
@@ -278,7 +279,7 @@ static struct ss_conv_shape conv_shape(const struct conv_case *c, int of_x, int 
                                   0};
 }
 
-/* The statistics that forward_sums makes are of the outputs before they are rounded. */
+/* forward_sums computes the statistics of the outputs before rounding. */
 static void check_sums(const struct ss_conv_shape *s, struct ss_conv_kernel *const *conv,
                        const struct tensor *x, const struct tensor *w, const float *bias)
 {
@@ -291,7 +292,7 @@ static void check_sums(const struct ss_conv_shape *s, struct ss_conv_kernel *con
     check_outputs();
 }
 
-/* An x that is made while it is read is rounded as if it were stored. */
+/* An x that is computed while it is read is rounded as if it were stored. */
 static void check_made(struct ss_conv_shape s, struct ss_conv_kernel *stored,
                        const struct tensor *z, const struct tensor *dy, const struct tensor *w,
                        const float *bias)
@@ -306,9 +307,9 @@ static void check_made(struct ss_conv_shape s, struct ss_conv_kernel *stored,
     OK(ss_cpu_conv_create(device[BF16], &s, SS_CONV_WINOGRAD, 1, &conv[BF16]));
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
         struct ss_norm_source from = {ops[i], gamma, beta, saved, &key, 1};
-        const struct tensor x = nan_of(&s.x), y = output("y of an x that is made", &s.y),
-                            dw = output_floats("its dw", ss_act_elements(&w->a)),
-                            db = output_floats("its db", bias ? (size_t)s.y.c : 0);
+        const struct tensor x = nan_of(&s.x), y = output("y of a computed x", &s.y),
+                            dw = output_floats("dw of a computed x", ss_act_elements(&w->a)),
+                            db = output_floats("db of a computed x", bias ? (size_t)s.y.c : 0);
         from.op.shape = s.x;
         OK(ss_cpu_norm_act_reserve(device[BF16], &from.op));
         OK(ss_cpu_norm_act_forward(device[BF16], &from.op, z->at[BF16], gamma, beta, saved, NULL,
@@ -343,7 +344,7 @@ static void check_conv(int i, int of_x, int of_y)
     ck_assert_str_eq(ss_cpu_conv_info(conv[F32]), ss_cpu_conv_info(conv[BF16]));
     ck_assert(of_x || of_y || strstr(ss_cpu_conv_info(conv[BF16]), convs[i].code));
     ck_assert_int_eq(ss_cpu_conv_has_sums(conv[F32]), ss_cpu_conv_has_sums(conv[BF16]));
-    /* Each has a layout of its own, with zeros between numbers. */
+    /* Each device has its own weight layout, padded with zeros. */
     const struct ss_act of_plain = {1, (int)weights, 1, 1, (int)weights};
     const float *plain = tensor_from(&of_plain, vector(weights, 4, 0)).at[F32],
                 *bias = outputs ? vector(outputs, 5, 0) : NULL;
@@ -382,7 +383,7 @@ static void check_conv(int i, int of_x, int of_y)
         ss_cpu_conv_destroy(conv[d]);
 }
 
-/* In each layout; then x in planes, and y in blocks of 16. */
+/* Every layout, then x in planes with y in blocks of 16. */
 START_TEST(convolutions)
 {
     const int block = _i % (NBLOCKS + 1);
@@ -390,7 +391,7 @@ START_TEST(convolutions)
 }
 END_TEST
 
-/* fp32 has one thread: equal bits show that they do not depend on the number of threads. */
+/* fp32 uses one thread, so equal results show that they do not depend on the number of threads. */
 START_TEST(any_threads)
 {
     static const int some[] = {0, 2, 8, 12};
@@ -401,7 +402,7 @@ START_TEST(any_threads)
 }
 END_TEST
 
-/* Of bf16 alone. */
+/* bf16 results are bit-identical for 1 to 3 threads. */
 START_TEST(same_bits)
 {
     const struct ss_conv_shape s = conv_shape(&convs[_i], 0, 0);
@@ -437,7 +438,7 @@ START_TEST(same_bits)
 }
 END_TEST
 
-/* What AMX is faster at is no Winograd: what the copy of x and that of dy serve. */
+/* With AMX, matrix products replace Winograd if both passes can read padded copies of x and dy. */
 START_TEST(amx_choices)
 {
     static const struct {
@@ -452,7 +453,7 @@ START_TEST(amx_choices)
             struct ss_conv_kernel *conv;
             OK(ss_cpu_conv_create(device[d], &s, SS_CONV_AUTO, 1, &conv));
             const char *code = is_amx && d == BF16 && shapes[i].amx ? "columns" : "winograd";
-            ck_assert_msg(strstr(ss_cpu_conv_info(conv), code) != NULL, "%zu: no %s, but %s", i,
+            ck_assert_msg(strstr(ss_cpu_conv_info(conv), code) != NULL, "%zu: not %s, but %s", i,
                           code, ss_cpu_conv_info(conv));
             ss_cpu_conv_destroy(conv);
         }
@@ -508,7 +509,7 @@ START_TEST(pooling)
     const size_t bytes = ss_cpu_pool_workspace_bytes(pool[BF16]);
     const struct tensor x = random_of(&s.x, 1), dy = random_of(&s.y, 2), y = output("y", &s.y),
                         dx = output("dx", &s.x),
-                        at = watch("places of maxima", bytes_of(bytes, 0, 0xff));
+                        at = watch("positions of maxima", bytes_of(bytes, 0, 0xff));
     BOTH(ss_cpu_pool_forward(pool[d], x.at[d], y.at[d], at.at[d]));
     BOTH(ss_cpu_pool_backward(pool[d], dy.at[d], at.at[d], dx.at[d]));
     for (int d = 0; d < DEVICES; d++)
@@ -517,9 +518,9 @@ START_TEST(pooling)
 }
 END_TEST
 
-/* ---- normalisation ---- */
+/* ---- normalization ---- */
 
-enum { PITCH = 64, FIRST = 16 }; /* of a part: channels of the tensor, and the part's first one */
+enum { PITCH = 64, FIRST = 16 }; /* of a view: the tensor's channels, the view's first one */
 
 static const struct {
     struct ss_norm_act op;
@@ -538,7 +539,7 @@ static const struct {
 };
 enum { NNORMS = sizeof norms / sizeof *norms };
 
-/* In two halves; sums NULL: in one call. */
+/* Runs backward in two calls; sums NULL: in one. */
 static void run_backward(int d, const struct ss_norm_act *op, const struct ss_norm_act_grad *g,
                          double *sums)
 {
@@ -552,7 +553,7 @@ static void run_backward(int d, const struct ss_norm_act *op, const struct ss_no
 
 static void check_norm(struct ss_norm_act op, int ndy, int adds, int block)
 {
-    const int stored = ndy > 1 || op.relu_out; /* ds, and dz is of what was rounded there */
+    const int stored = ndy > 1 || op.relu_out; /* dz is computed from the rounded ds */
     const size_t c = (size_t)op.shape.c;
     op.shape.block = test_block(block, op.shape.c);
     op.eps = op.momentum = 0.1f;
@@ -632,7 +633,7 @@ START_TEST(normalisation)
 }
 END_TEST
 
-/* Group and layer normalisation. */
+/* Group and layer normalization. */
 START_TEST(other_normalisations)
 {
     static const struct ss_act shapes[] = {
@@ -643,14 +644,14 @@ START_TEST(other_normalisations)
     const size_t c = (size_t)a->c, places = (size_t)(a->n * a->h * a->w);
     op.shape.block = test_block(_i % NBLOCKS, a->c);
     const float *gamma = vector(c, 3, 1), *beta = vector(c, 4, 0);
-    const struct tensor x = watch("dx of groups", random_of(a, 1)), dy = random_of(a, 2),
-                        y = output("y", a), layer_y = output("y of places", a),
-                        layer_dx = output("dx of places", a),
+    const struct tensor x = watch("groupnorm dx", random_of(a, 1)), dy = random_of(a, 2),
+                        y = output("y", a), layer_y = output("layernorm y", a),
+                        layer_dx = output("layernorm dx", a),
                         saved = output_floats("saved", (size_t)(2 * a->n * groups)),
-                        layer_saved = output_floats("saved of places", 2 * places),
+                        layer_saved = output_floats("layernorm saved", 2 * places),
                         dgamma = output_floats("dgamma", c), dbeta = output_floats("dbeta", c),
-                        layer_dgamma = output_floats("dgamma of places", c),
-                        layer_dbeta = output_floats("dbeta of places", c);
+                        layer_dgamma = output_floats("layernorm dgamma", c),
+                        layer_dbeta = output_floats("layernorm dbeta", c);
     BOTH(ss_cpu_layernorm_reserve(device[d], a));
     BOTH(ss_cpu_layernorm_forward(device[d], a, op.eps, x.at[d], gamma, beta, layer_saved.at[d],
                                   layer_y.at[d]));
@@ -709,9 +710,9 @@ START_TEST(attention)
 }
 END_TEST
 
-/* ---- channels, products, sums ---- */
+/* ---- gather, mul, sum ---- */
 
-/* Tensor k of x. */
+/* Sets tensor k of x to random numbers. */
 static void random_in(const struct ss_act *a, int k, const void *x[DEVICES][6])
 {
     const struct tensor t = random_of(a, 10 + (uint32_t)k);
@@ -719,7 +720,7 @@ static void random_in(const struct ss_act *a, int k, const void *x[DEVICES][6])
         x[d][k] = t.at[d];
 }
 
-/* y_groups: y is shuffled, too. */
+/* y_groups: number of groups by which y is shuffled, too. */
 static void check_gather(struct ss_gather op, int n, int of_x, int of_y, int y_groups)
 {
     const int tensors = op.nparts > 1 ? op.nparts : n;
@@ -746,7 +747,7 @@ START_TEST(gather)
 }
 END_TEST
 
-/* Writes some channels of a tensor, whose others must stay, and reads them, as a sum. */
+/* Writes a view of a tensor, whose other channels must be unchanged, and reads a sum of views. */
 START_TEST(gather_parts)
 {
     const struct ss_act whole = {2, PITCH, 5, 3, test_block(_i, 1)}, part = ss_act_view(&whole, 32),
@@ -765,7 +766,7 @@ START_TEST(gather_parts)
 }
 END_TEST
 
-/* With n gradients to add up; what is not wanted is not made. */
+/* Sums n gradients. wants_x, wants_s: the gradients to compute. */
 static void check_mul(const struct mul_case *c, int block, int n, int wants_x, int wants_s)
 {
     const int param = c->kind == SS_MUL_PARAM, of_s = test_block((block + n) % NBLOCKS, c->c);
@@ -798,7 +799,7 @@ START_TEST(products)
 }
 END_TEST
 
-/* More than SS_NORM_MAX_DY tensors are added up in two steps, whose first sum is stored. */
+/* More than SS_NORM_MAX_DY tensors are summed in two steps, and the first sum is stored. */
 START_TEST(sums)
 {
     const int n = _i / 2 + 1, count = _i % 2 ? 40001 : 33,
@@ -818,7 +819,7 @@ START_TEST(sums)
 }
 END_TEST
 
-/* Infinities, NaNs and subnormals; one tensor is copied, NaNs with their payload. */
+/* All bf16 values. The sum of one tensor preserves NaN payloads. */
 START_TEST(every_value)
 {
     const size_t count = 1 << 16;
@@ -876,7 +877,7 @@ OPEN(open_avx2, "AVX2")
 OPEN(open_sse41, "SSE41")
 
 #if defined(__x86_64__) && defined(__linux__)
-/* Emulated, where it is not there. */
+/* Emulated on processors without AMX. */
 static void open_amx(void)
 {
     open_devices("ALL", 2);

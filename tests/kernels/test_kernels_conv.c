@@ -1,4 +1,4 @@
-/* test_kernels_conv.c: convolution in every layout against a naive one in double precision. */
+/* test_kernels_conv.c: convolution in every layout against double precision. */
 #include "kernels/cpu/depthwise.h"
 #include "kernels/cpu/product.h"
 #ifdef HAVE_DNNL
@@ -21,9 +21,9 @@ static const struct {
     {3, 16, 16, 5, 5, 3, 1, 0, 0},
     {2, 8, 8, 6, 6, 3, 1, 1, 1},
     {2, 12, 16, 5, 5, 3, 2, 1, 0},
-    /* Winograd in all passes, with tiles that are not full. */
+    /* Winograd in all passes, with partial tiles. */
     {4, 40, 56, 15, 14, 3, 1, 1, 1},
-    /* Small maps, where direct code is shorter. */
+    /* Small maps, for which direct code needs fewer operations. */
     {9, 20, 40, 2, 2, 3, 1, 1, 0},
     {17, 40, 20, 4, 4, 3, 2, 1, 0},
     {3, 32, 48, 4, 3, 1, 2, 0, 0},
@@ -62,12 +62,11 @@ START_TEST(first_layer)
 }
 END_TEST
 
-/* Groups, dilation, sizes that differ between rows and columns: inputs, outputs, groups; the map; the
- * window. */
+/* Groups, dilation, sizes that differ between rows and columns. */
 static const struct {
     int n, ci, co, groups, h, w, kernel[2], stride[2], padding[2], dilation[2], bias;
 } grouped[] = {
-    /* Depthwise: whole blocks and not, fewer channels than a block. */
+    /* Depthwise: whole and partial blocks, fewer channels than a block. */
     {2, 32, 32, 32, 8, 8, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0},
     {2, 24, 24, 24, 9, 7, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 1},
     {1, 72, 72, 72, 7, 7, {5, 5}, {2, 2}, {2, 2}, {1, 1}, 0},
@@ -76,8 +75,9 @@ static const struct {
     {2, 8, 8, 8, 6, 6, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0},
     {2, 3, 3, 3, 6, 6, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
     {1, 24, 24, 24, 9, 9, {3, 3}, {1, 1}, {2, 2}, {2, 2}, 0},
-    {2, 12, 24, 12, 6, 6, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1}, /* two outputs each */
-    /* Depthwise without oneDNN: windows beyond the map, strides, more images than a part's, tails. */
+    {2, 12, 24, 12, 6, 6, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1}, /* two outputs per group */
+    /* Depthwise without oneDNN: windows larger than the map, strides, images for several partial
+     * gradients, tails. */
     {10, 40, 40, 40, 8, 15, {5, 5}, {2, 2}, {2, 2}, {1, 1}, 1},
     {9, 20, 20, 20, 4, 4, {7, 7}, {1, 1}, {3, 3}, {1, 1}, 1},
     {17, 12, 12, 12, 1, 1, {7, 7}, {1, 1}, {3, 3}, {1, 1}, 1},
@@ -85,7 +85,7 @@ static const struct {
     {3, 40, 40, 40, 2, 2, {5, 5}, {2, 2}, {2, 2}, {1, 1}, 0},
     {2, 32, 32, 32, 2, 2, {7, 7}, {2, 2}, {3, 3}, {1, 1}, 1},
     {2, 20, 20, 20, 5, 11, {6, 4}, {3, 2}, {4, 0}, {1, 1}, 1},
-    {1, 24, 24, 24, 4, 3, {3, 2}, {1, 3}, {4, 3}, {1, 1}, 1}, /* outputs of padding alone */
+    {1, 24, 24, 24, 4, 3, {3, 2}, {1, 3}, {4, 3}, {1, 1}, 1}, /* outputs from padding only */
     {2,
      24,
      24,
@@ -96,7 +96,7 @@ static const struct {
      {2, 2},
      {2, 2},
      {1, 1},
-     1}, /* as much padding as reaches the map */
+     1}, /* the most padding with which all windows reach the map */
     {2, 12, 12, 12, 13, 12, {11, 9}, {1, 1}, {5, 4}, {1, 1}, 0},
     /* Groups of 4 (resnext), 8 and 16 (regnet_y, regnet_x), 24. */
     {2, 128, 128, 32, 6, 6, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0},
@@ -105,7 +105,7 @@ static const struct {
     {1, 72, 72, 3, 6, 6, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
     {6, 24, 24, 3, 8, 8, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
     {2, 168, 168, 7, 6, 6, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 0},
-    /* Groups whose sides differ, and what fills no blocks. */
+    /* Groups with different numbers of inputs and outputs; partial blocks. */
     {2, 24, 12, 3, 5, 6, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
     {2, 30, 50, 10, 5, 5, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 0},
     {1, 57, 57, 19, 5, 5, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
@@ -116,28 +116,30 @@ static const struct {
     {2, 12, 20, 1, 8, 9, {3, 1}, {1, 2}, {1, 0}, {1, 1}, 1},
     {2, 16, 24, 1, 9, 12, {2, 5}, {2, 1}, {1, 0}, {3, 2}, 1},
     {1, 24, 24, 24, 9, 12, {2, 5}, {2, 1}, {1, 2}, {1, 1}, 1},
-    /* As matrices: windows so long that a part of the pixels has several tiles; side by side; outputs
-     * of several jobs. */
+    /* Matrix products: windows so long that pixels are split into several tiles, disjoint
+     * windows, outputs of several jobs. */
     {2, 256, 4, 1, 13, 13, {5, 5}, {1, 1}, {4, 4}, {2, 2}, 1},
     {2, 3, 140, 1, 32, 48, {16, 16}, {16, 16}, {0, 0}, {1, 1}, 1},
     {3, 24, 150, 1, 9, 9, {3, 3}, {1, 1}, {2, 2}, {2, 2}, 0},
-    /* Few outputs in all: several pieces of channels, of taps, of both sides; one image, and one pixel of many. */
+    /* Few outputs in total: several pieces of channels, of taps, of both sides; one image; many
+     * images of one pixel. */
     {3, 272, 200, 1, 2, 3, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 1},
     {5, 40, 36, 1, 4, 6, {2, 3}, {2, 3}, {0, 0}, {1, 1}, 0},
     {2, 150, 20, 1, 6, 3, {3, 3}, {3, 3}, {0, 0}, {1, 1}, 1},
     {1, 48, 56, 1, 7, 5, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 0},
     {70, 12, 20, 1, 1, 1, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 1},
     {9, 20, 30, 10, 2, 2, {2, 2}, {2, 2}, {0, 0}, {1, 1}, 1},
-    /* More of them: tiles of several images, of unequal length, and of a part of one; windows on one pixel. */
+    /* More outputs: tiles of several images, of unequal length, of part of an image; windows on
+     * one pixel. */
     {40, 24, 40, 1, 3, 2, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 1},
     {1, 600, 24, 1, 13, 13, {1, 1}, {1, 1}, {0, 0}, {1, 1}, 0},
     {170, 20, 24, 1, 2, 2, {2, 2}, {2, 2}, {0, 0}, {1, 1}, 1},
     {11, 20, 24, 1, 1, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
-    {3, 16, 24, 1, 5, 4, {2, 2}, {2, 2}, {0, 0}, {1, 1}, 0}, /* a line that no window has */
-    /* A gradient's parts need more scratch than turned weights and windows. */
+    {3, 16, 24, 1, 5, 4, {2, 2}, {2, 2}, {0, 0}, {1, 1}, 0}, /* no window reads the last row */
+    /* Partial weight gradients need more scratch than transposed weights and windows. */
     {16, 8, 64, 1, 20, 15, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0},
-    /* Pairs of pixels: more images than a tile has, several panels and strips, windows larger than the map, outputs of
-     * padding alone. */
+    /* Pixel pairs (small_map.c): more images than a tile, several panels and strips, windows
+     * larger than the map, outputs from padding only. */
     {8, 16, 40, 1, 2, 2, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
     {33, 150, 40, 1, 2, 2, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 0},
     {37, 16, 24, 1, 1, 1, {3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
@@ -145,13 +147,13 @@ static const struct {
     {9, 64, 64, 1, 2, 3, {5, 3}, {1, 1}, {4, 2}, {2, 2}, 1},
     {8, 40, 72, 1, 8, 8, {3, 3}, {2, 2}, {1, 1}, {1, 1}, 1},
     {70, 16, 300, 1, 2, 1, {3, 2}, {1, 1}, {1, 3}, {1, 1}, 1},
-    /* A data gradient as a forward pass: pieces of outputs, an odd number of them, padding inputs, more padding than the
-     * window reaches. */
+    /* Data gradient computed as a forward pass: several pieces of outputs, an odd number of them,
+     * padded inputs, more padding than the window reaches. */
     {1, 96, 57, 3, 5, 6, {5, 5}, {1, 1}, {2, 2}, {1, 1}, 0},
     {2, 60, 84, 2, 6, 7, {3, 2}, {1, 1}, {1, 0}, {1, 2}, 1},
     {1, 48, 600, 1, 5, 4, {3, 5}, {1, 1}, {0, 2}, {1, 1}, 0},
     {1, 46, 20, 1, 4, 5, {2, 3}, {1, 1}, {2, 1}, {1, 1}, 1},
-    /* A line of planes is read in parts. */
+    /* A line of planes is read in chunks. */
     {1, 3, 5, 1, 4, 700, {3, 5}, {1, 1}, {1, 7}, {1, 1}, 1},
     {1, 2, 5, 1, 3, 1100, {2, 3}, {1, 2}, {1, 0}, {1, 1}, 0},
 };
@@ -189,7 +191,7 @@ START_TEST(groups_and_dilation)
 }
 END_TEST
 
-/* Is a pass, "fwd ", our own code? */
+/* Returns 1 if a pass, such as "fwd ", uses starstep's own code instead of oneDNN. */
 static int is_own(const struct ss_conv_kernel *conv, const char *pass)
 {
     const char *at = strstr(ss_cpu_conv_info(conv), pass) + strlen(pass);
@@ -197,8 +199,8 @@ static int is_own(const struct ss_conv_kernel *conv, const char *pass)
            !strncmp(at, "small map", 9);
 }
 
-/* Bits of own code do not depend on threads, as those of oneDNN's weight gradient do; of depthwise
- * convolutions the other passes' do not either, whoever computes them. */
+/* starstep's own code is bit-identical for any number of threads; oneDNN's weight gradient is
+ * not. Forward and data gradient of depthwise convolutions are bit-identical with both. */
 START_TEST(own_bits)
 {
     struct reference r;
@@ -250,7 +252,7 @@ START_TEST(own_bits)
 }
 END_TEST
 
-/* Products of matrices with vectors of 8 and 4 floats, too. */
+/* Matrix products, also with vectors of 8 and 4 floats. */
 START_TEST(products_of_every_width)
 {
     struct reference r;
@@ -265,7 +267,7 @@ START_TEST(products_of_every_width)
 }
 END_TEST
 
-/* Products of matrices: where a rule of shapes says so, or nothing else is there, and where they are asked for. */
+/* Matrix products are used if requested, if a shape rule selects them, or without oneDNN. */
 START_TEST(choices)
 {
     static const struct {
@@ -297,11 +299,12 @@ START_TEST(choices)
 }
 END_TEST
 
-/* Pairs of pixels where enough taps lie on the padding, or it has a stride; what they multiply is what is predicted. */
+/* Pixel pairs are used if enough taps lie on padding, or with a stride. The predicted work
+ * matches their number. */
 START_TEST(small_maps)
 {
     static const struct {
-        int n, side, stride, kernel, pairs; /* pairs 0: other code */
+        int n, side, stride, kernel, pairs; /* pairs 0: not used */
     } shapes[] = {{8, 2, 1, 3, 16},  {8, 1, 1, 3, 1}, {7, 2, 1, 3, 0}, {8, 4, 2, 3, 25},
                   {8, 8, 2, 3, 121}, {8, 9, 2, 3, 0}, {8, 5, 1, 3, 0}, {8, 4, 2, 2, 0}};
     const int lanes = (int)ss_product_lanes();
@@ -353,7 +356,7 @@ START_TEST(finite_differences)
 }
 END_TEST
 
-/* The kernels' own gradients against the kernels' own outputs. */
+/* The kernels' gradients against finite differences of the kernels' outputs. */
 struct kernel_loss {
     struct ss_conv_kernel *conv;
     struct ss_conv_shape s;
@@ -450,8 +453,8 @@ START_TEST(bad_shapes)
 }
 END_TEST
 
-/* Depthwise code itself, also in layouts for which oneDNN has its own on some processors: chunks of
- * Goihw8g or Goihw16g, in the channels of a block or in all of a pixel's. */
+/* Calls the depthwise code directly, also for layouts that use oneDNN on some processors. Weights
+ * are in chunks as Goihw8g or Goihw16g. */
 START_TEST(depthwise_itself)
 {
     struct reference r;
@@ -496,7 +499,8 @@ START_TEST(depthwise_itself)
 }
 END_TEST
 
-/* Two threads make the same gradients each time: of few channels and a strided 1x1 kernel oneDNN's did not. */
+/* Weight gradients with two threads are reproducible. oneDNN's were not for few channels and a
+ * strided 1x1 kernel. */
 static const struct {
     int channels, outputs, kernel, stride;
 } again[] = {{3, 16, 1, 2},  {6, 18, 1, 2}, {6, 64, 1, 3},
@@ -520,7 +524,7 @@ START_TEST(same_gradient_each_time)
         OK(ss_cpu_conv_backward_weights(conv, x, dy, first, NULL));
         for (int i = 0; i < TIMES; i++) {
             OK(ss_cpu_conv_backward_weights(conv, x, dy, dw, NULL));
-            ck_assert_msg(!memcmp(first, dw, bytes), "time %d, block %d: %s", i, s.x.block,
+            ck_assert_msg(!memcmp(first, dw, bytes), "run %d, block %d: %s", i, s.x.block,
                           ss_cpu_conv_info(conv));
         }
         float *const all[] = {x, dy, first, dw};

@@ -1,8 +1,8 @@
-/* test_kernels_groupnorm.c: group normalisation on the CPU against double precision. */
+/* test_kernels_groupnorm.c: group normalization on the CPU against double precision. */
 #include "tests/kernels/groupnorm_reference.h"
 #include "tests/kernels/test_kernels.h"
 
-/* What one run of the kernels gives. */
+/* Results of one run of the kernels. */
 struct outcome {
     float *y, *dx, *saved, *grads;
 };
@@ -28,7 +28,7 @@ static void free_outcome(struct outcome *o)
     free(o->y), free(o->dx), free(o->saved), free(o->grads);
 }
 
-/* offset: a mean that is large beside the deviation. */
+/* offset: added to x, for a mean that is large compared to the deviation. */
 static void reference_make(struct groupnorm_reference *r, int i, enum ss_activation act,
                            double offset)
 {

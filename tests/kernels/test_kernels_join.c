@@ -1,11 +1,11 @@
-/* test_kernels_join.c: channels of other tensors, and products, in every layout against double
- * precision and finite differences. */
+/* test_kernels_join.c: gather (concatenation, slice, shuffle) and mul, in every layout, against
+ * double precision and finite differences. */
 #include "tests/kernels/join_reference.h"
 #include "tests/kernels/test_kernels.h"
 
 /* ---- channels ---- */
 
-/* Of inputs x, n a part or of one part added up; blocks of x and y as test_block counts them. */
+/* If the case has one part, n tensors are summed. of_x, of_y: blocks, as in test_block(). */
 static void check_gather(int i, int n, int of_x, int of_y)
 {
     struct ss_gather op = gather_make(i);
@@ -39,7 +39,7 @@ START_TEST(gather)
 }
 END_TEST
 
-/* A concatenation and a shuffle behind it in one pass, and back, as in two. */
+/* A concatenation followed by a shuffle, and its gradient: one pass equals two. */
 START_TEST(shuffled_concatenation)
 {
     static const int channels[][2] = {{24, 24}, {58, 58}, {20, 12}, {5, 15}};
@@ -80,7 +80,7 @@ START_TEST(shuffled_concatenation)
 }
 END_TEST
 
-/* Into some channels of a tensor, whose others stay as they are, and out of them, as a sum. */
+/* Writes a view of a tensor, whose other channels are unchanged, and reads a sum of views. */
 START_TEST(gather_parts)
 {
     static const int blocks[] = {16, 8, 1};
@@ -116,7 +116,7 @@ START_TEST(gather_parts)
 }
 END_TEST
 
-/* What slices give to a shuffle's gradient comes back: groups and C / groups undo each other. */
+/* A shuffle with C / groups groups is the inverse of a shuffle with `groups`. */
 START_TEST(shuffle_back)
 {
     struct ss_gather op = {.y = {2, 60, 3, 3, 16},
@@ -139,7 +139,7 @@ START_TEST(gather_refused)
     struct ss_gather op = gather_make(4);
     op.part[0].from = 29;
     ck_assert_int_eq(ss_cpu_gather(cpu, &op, from, 1, x), SS_ERR_SHAPE);
-    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "20 from 29 of 48 on"));
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "20 channels from 29 of 48"));
     op = gather_make(8);
     op.part[0].groups = 5;
     ck_assert_int_eq(ss_cpu_gather(cpu, &op, from, 1, x), SS_ERR_SHAPE);
@@ -168,7 +168,7 @@ static struct product product_make(int i, int block)
                         .op = {c->kind,
                                {c->n, c->c, c->h, c->w, test_block(block, c->c)},
                                {c->n, c->c, c->h, c->w, test_block(block, c->c)}}};
-    if (c->kind == SS_MUL_IMAGE) { /* another layout than x's, too */
+    if (c->kind == SS_MUL_IMAGE) { /* also in another layout than x */
         p.op.s.h = p.op.s.w = 1;
         p.op.s.block = test_block((block + i) % NBLOCKS, c->c);
     }
@@ -206,7 +206,7 @@ static void check_factors(const struct product *p, float *got)
     free(doubles);
 }
 
-/* With dy cut into n tensors; what is not wanted is not made. */
+/* Splits dy into n tensors. wants_x, wants_s: the gradients to compute. */
 static void check_product(const struct product *p, int n, int wants_x, int wants_s)
 {
     float *x = act_pack(&p->op.x, p->x), *s = pack_factors(p), *y = act_pack(&p->op.x, NULL);
@@ -214,7 +214,7 @@ static void check_product(const struct product *p, int n, int wants_x, int wants
     float *ds = p->c->kind == SS_MUL_PARAM ? to_floats(p->s, p->factors) : act_pack(&p->op.s, NULL);
     float *dy[SS_NORM_MAX_DY];
     double *part = zero_doubles(p->count);
-    for (int k = 0; k < n; k++) { /* k + 1 and the rest: their sum is dy to the bit */
+    for (int k = 0; k < n; k++) { /* disjoint elements: their sum is exactly dy */
         for (size_t i = 0; i < p->count; i++)
             part[i] = i % (size_t)n == (size_t)k ? p->dy[i] : 0;
         dy[k] = act_pack(&p->op.x, part);
@@ -268,7 +268,7 @@ START_TEST(product_slopes)
 }
 END_TEST
 
-/* In place, as backward of an operation may ask: over its inputs, and over the gradient. */
+/* In place: gradients overwrite an input and dy. */
 START_TEST(product_in_place)
 {
     struct product p = product_make(0, 0);
@@ -281,7 +281,7 @@ START_TEST(product_in_place)
 }
 END_TEST
 
-/* With the bits of one thread. */
+/* Bit-identical to one thread. */
 START_TEST(products_on_any_threads)
 {
     struct product p = product_make(_i, 1);

@@ -1,10 +1,10 @@
-/* test_kernels_linear.c: the fully connected layer on every layout of its input. */
+/* test_kernels_linear.c: the linear layer with every layout of its input. */
 #include "tests/kernels/test_kernels.h"
 
 struct reference {
     struct ss_act act;
     size_t n, k, f;
-    int bias; /* 0: b is zero, db is nobody's */
+    int bias; /* 0: b is zero, db is unused */
     double *x, *w, *b, *y, *dy, *dx, *dw, *db;
 };
 
@@ -40,7 +40,7 @@ static const struct {
     {4, 64, 1, 1, 100}, {3, 20, 1, 1, 10}, {2, 40, 3, 2, 10}, {5, 56, 2, 2, 7}, {1, 8, 4, 4, 1}};
 enum { NCASES = sizeof cases / sizeof cases[0] };
 
-/* Each case with a bias and without. */
+/* Each case without and with a bias. */
 static void reference_make(struct reference *r, int run)
 {
     const int i = run / 2;

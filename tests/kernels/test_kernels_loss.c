@@ -1,4 +1,4 @@
-/* test_kernels_loss.c: loss, optimizer, sums, and the CPU's own description. */
+/* test_kernels_loss.c: loss, optimizer, sums, and properties of the CPU device. */
 #include "kernels/cpu/wire.h"
 #include "tests/kernels/loss_reference.h"
 #include "tests/kernels/rule_reference.h"
@@ -55,7 +55,7 @@ START_TEST(loss_and_gradient)
     const size_t count = (size_t)r.n * (size_t)r.k;
     float *logits = to_floats(r.logits, count), *d = to_floats(r.logits, count);
     const struct ss_metrics begin = {.loss = 1, .correct = 1, .count = 1, .top5 = 1};
-    struct ss_metrics m = begin; /* sums go on */
+    struct ss_metrics m = begin; /* values are added */
     OK(ss_cpu_loss(cpu, r.n, r.k, logits, r.labels, r.smoothing, NULL, &m, 1, d));
     ck_assert_double_eq_tol(m.loss - 1, r.metrics.loss, 1e-6 * (1 + r.metrics.loss));
     ck_assert_double_eq(m.correct - 1, r.metrics.correct);
@@ -99,7 +99,8 @@ START_TEST(loss_recorded)
 }
 END_TEST
 
-/* A label is among the 5 largest, the first of equals; all are where there are no more. */
+/* Whether a label is among the 5 largest; the first of equal values precedes. With up to 5
+ * classes, all labels are. */
 START_TEST(loss_top5)
 {
     const float falling[8] = {8, 7, 6, 5, 4, 3, 2, 1}, equal[8] = {0}, nan[8] = {8, 7, NAN};
@@ -161,8 +162,8 @@ START_TEST(loss_extremes)
     ck_assert_double_eq(m.bad, 1);
     m = (struct ss_metrics){0};
     OK(ss_cpu_loss(cpu, 1, 3, equal, &label, 0, NULL, &m, 1, NULL));
-    ck_assert_double_eq(m.correct, 0); /* the first of equals is 0 */
-    const float impossible[3] = {0, 0, -INFINITY}; /* another class than the label's: fine */
+    ck_assert_double_eq(m.correct, 0); /* class 0 is the first of equal values */
+    const float impossible[3] = {0, 0, -INFINITY}; /* not the label's class: valid */
     m = (struct ss_metrics){0};
     OK(ss_cpu_loss(cpu, 1, 3, impossible, &label, 0, NULL, &m, 1, d));
     ck_assert_double_eq_tol(m.loss, log(2), 1e-6);
@@ -176,8 +177,8 @@ START_TEST(loss_extremes)
 }
 END_TEST
 
-/* Several steps of every rule in double precision, on one and on more threads: of a whole bucket and
- * of one in spans, with clipping, and with an average of the weights. */
+/* Several steps of a rule against double precision, with one and more threads: a whole bucket or
+ * one in spans, with clipping, and with an EMA of the weights. */
 static void rule_steps_of(const struct rule_case *c, int spans)
 {
     const size_t count = spans ? RULE_COUNT : 40001;
@@ -209,7 +210,7 @@ static void rule_steps_of(const struct rule_case *c, int spans)
         for (size_t i = 0; i < count; i++)
             want[3][i] = u.step == 1 ? want[0][i] : 0.9 * want[3][i] + 0.1 * want[0][i];
         for (int i = 0; i < 2; i++) {
-            /* In two parts, as two buckets are. */
+            /* In two calls, as for two buckets. */
             OK(ss_cpu_squares(i ? cpu : one, 8192, fg, 1, &squares[i]));
             OK(ss_cpu_squares(i ? cpu : one, count - 8192, fg + 8192, 0, &squares[i]));
             u.squares = &squares[i];
@@ -225,7 +226,7 @@ static void rule_steps_of(const struct rule_case *c, int spans)
         free(g), free(fg);
     }
     for (int k = 0; k < 4; k++) {
-        static const char *const names[] = {"w", "state 0", "state 1", "average"};
+        static const char *const names[] = {"w", "state 0", "state 1", "EMA"};
         double *result = to_doubles(got[0][k], count);
         check_error(names[k], result, want[k], count, c->bound);
         ck_assert_mem_eq(got[0][k], got[1][k], count * sizeof(float));
@@ -251,8 +252,8 @@ START_TEST(rule_steps)
 }
 END_TEST
 
-/* For a GPU: the weights' copy is their rounding; gradients are divided by the loss scale, and steps that
- * it left out do not count. */
+/* For a GPU: the copy has the rounded weights, gradients are divided by the loss scale, and
+ * skipped steps do not count. */
 START_TEST(rule_mixed)
 {
     enum { COUNT = 20001 };
@@ -295,7 +296,8 @@ START_TEST(rule_mixed)
 }
 END_TEST
 
-/* As torch.nn.utils.clip_grad_norm_: nothing is scaled up, and what is not finite stays so. */
+/* As torch.nn.utils.clip_grad_norm_: gradients are never scaled up; an infinite norm scales by 0,
+ * a NaN by NaN. */
 START_TEST(clipping)
 {
     const double nan = (double)NAN, inf = (double)INFINITY, small = 1e-4, large = 400;
@@ -368,7 +370,7 @@ struct described {
     char library[128];
 };
 
-/* By a process of its own, as oneDNN reads once what it is limited to. */
+/* Uses a child process, because oneDNN reads its limit only once. */
 static struct described describe_limited(const char *isa)
 {
     struct described d;
@@ -390,7 +392,7 @@ static struct described describe_limited(const char *isa)
     return d;
 }
 
-/* Ranks with other instructions, where there are some to leave out, have another fingerprint. */
+/* The fingerprint differs if the limit disables instructions of this processor. */
 START_TEST(fingerprints)
 {
     const struct described all = describe_limited("ALL"), again = describe_limited("ALL"),

@@ -1,11 +1,11 @@
-/* test_kernels_norm_act.c: the fused normalisation in all its options against double precision. */
+/* test_kernels_norm_act.c: fused normalization with all options against double precision. */
 #include "kernels/dropout.h"
 #include "tests/kernels/activation_reference.h"
 #include "tests/kernels/test_kernels.h"
 
 static const uint64_t key = 12345;
 
-/* The layer written down as in cpu/norm_act.h, on plain tensors. */
+/* The layer as defined in cpu/norm_act.h, on plain tensors. */
 struct layer {
     struct ss_norm_act op;
     size_t count;
@@ -24,7 +24,7 @@ static double keep_factor(const struct layer *l, size_t i)
     if (l->op.dropout == 0)
         return 1;
     const size_t sample = l->count / (size_t)l->op.shape.n;
-    /* As in NHWC, whatever the block */
+    /* Indexed as in NHWC for every block */
     struct ss_act nhwc = l->op.shape;
     nhwc.block = nhwc.c;
     const uint32_t at = l->op.drop == SS_DROP_ELEMENT ? (uint32_t)storage_index(&nhwc, i)
@@ -82,7 +82,7 @@ static double loss(void *ctx)
     return dot(l->y, l->cotangent, l->count);
 }
 
-/* Away from the kinks of both ReLUs, where fp32 and double might take different sides. */
+/* Moves inputs away from kinks, where fp32 and double may be on different sides. */
 static void leave_kinks(struct layer *l)
 {
     for (int again = 1, turn = 0; again && turn < 50; turn++) {
@@ -128,7 +128,7 @@ static void layer_free(struct layer *l)
         free(all[i]);
 }
 
-/* Forward and backward of the kernels; the cotangent arrives as ndy parts. */
+/* Runs forward and backward of the kernels; the cotangent is the sum of ndy tensors. */
 static void run(const struct layer *l, int ndy)
 {
     const struct ss_norm_act *op = &l->op;
@@ -216,7 +216,7 @@ static struct ss_norm_act options(int bits, int c, int block)
 
 static const int channels_tested[] = {8, 20, 40, 56, 16};
 
-/* Loops run over kinds; the first two are options of the others. */
+/* _i selects the channels and the activation. */
 START_TEST(every_option)
 {
     const int c = channels_tested[_i % 5];
@@ -236,7 +236,7 @@ START_TEST(every_option)
 }
 END_TEST
 
-/* Slices longer than the piece that is summed in fp32, and a shape with an odd end. */
+/* Slices longer than a chunk that is summed in fp32, and a shape with a tail. */
 START_TEST(long_slices)
 {
     struct ss_norm_act op = options(_i ? 3 : 31, 8, 8);
@@ -250,7 +250,7 @@ START_TEST(long_slices)
 }
 END_TEST
 
-/* Where eps is all that keeps the deviation from 0. */
+/* The variance is 0 or small compared to eps. */
 START_TEST(small_variance)
 {
     struct ss_norm_act op = options(1, 8, 8);
@@ -272,7 +272,7 @@ START_TEST(small_variance)
         running[channels + c] = _i ? 1e-6f : 0;
         sums[c] = m;
         sums[channels + c] =
-            m * (_i ? 1 + 1e-6 : 1 - eps); /* roundings that outweigh the squares */
+            m * (_i ? 1 + 1e-6 : 1 - eps); /* rounding errors exceed the variance */
     }
     OK(ss_cpu_norm_act_stats_eval(cpu, &op, running, saved));
     const double want = 1 / sqrt(eps + (_i ? 1e-6 : 0));
@@ -304,7 +304,7 @@ START_TEST(finite_differences)
 }
 END_TEST
 
-/* The kernels' own gradients against the kernels' own outputs. */
+/* The kernels' gradients against finite differences of the kernels' outputs. */
 static double kernel_loss(void *ctx)
 {
     struct layer *l = ctx;
@@ -319,7 +319,8 @@ static double kernel_loss(void *ctx)
     return value;
 }
 
-/* From mean and variance, as a convolution leaves them in saved, come the statistics that z itself gives. */
+/* Statistics computed from mean and variance, as a convolution stores them in saved, equal those
+ * computed from z. */
 START_TEST(stats_of_sums)
 {
     struct ss_norm_act op = options(1 | 2, 20, 16);
@@ -382,7 +383,7 @@ START_TEST(finite_differences_kernel)
 }
 END_TEST
 
-/* Every activation from -12 to 12 and at the ends, where PyTorch's fp32 is as far off. */
+/* Every activation from -12 to 12 and at extreme values. PyTorch's fp32 has similar errors. */
 START_TEST(activation_alone)
 {
     const struct ss_norm_act op = {
@@ -434,7 +435,7 @@ START_TEST(kinks)
 }
 END_TEST
 
-/* Stochastic depth: whole samples, or the batch. */
+/* Stochastic depth of samples or of the batch. */
 START_TEST(shared_drops)
 {
     for (int bits = 0; bits < 32; bits++) {

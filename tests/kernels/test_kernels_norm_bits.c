@@ -1,11 +1,10 @@
-/* test_kernels_norm_bits.c: what the normalisation promises beyond its formula: bits that do not
- * depend on threads, statistics that survive a large mean, dropout's rate, NaN
- * that stays visible. */
+/* test_kernels_norm_bits.c: properties of the normalization beyond its formula: bit-identical for
+ * any number of threads, statistics accurate with a large mean, dropout rate, NaN propagation. */
 #include "kernels/dropout.h"
 #include "tests/kernels/norm_parts.h"
 #include "tests/kernels/test_kernels.h"
 
-/* As an executor makes them: 64 random bits. */
+/* 64 random bits, as an executor generates them. */
 static const uint64_t key = 9, keys[] = {0x5692161d100b05e5, 0xdbd238973a2b148a};
 
 static const struct ss_norm_act whole = {.shape = {5, 40, 19, 23, 16},
@@ -17,7 +16,7 @@ static const struct ss_norm_act whole = {.shape = {5, 40, 19, 23, 16},
                                          .eps = 1e-5f,
                                          .momentum = 0.1f};
 
-/* Everything that a training step writes, one after the other. */
+/* Returns all outputs of a training step, concatenated. Free with free(). */
 static float *step(int threads, int block, size_t *bytes)
 {
     struct ss_norm_act op = whole;
@@ -135,7 +134,7 @@ START_TEST(dropout_rate)
             pairs += (uint32_t)(keep && ss_dropout_keep(keys[0], i ^ 1, rates[k]));
         }
         const double p = 1 - (double)rates[k], q = p * p;
-        /* 5 standard deviations of a fair coin of that probability */
+        /* 5 standard deviations of a binomial distribution */
         ck_assert_double_eq_tol((double)kept / n, p, 5 * sqrt(p * (1 - p) / n));
         ck_assert_double_eq_tol((double)both / n, q, 5 * sqrt(q * (1 - q) / n));
         ck_assert_double_eq_tol((double)pairs / n, q, 5 * sqrt(2 * q * (1 - q) / n));
@@ -209,7 +208,7 @@ START_TEST(bad_arguments)
     op.pool = 1;
     ck_assert_int_eq(ss_cpu_norm_act_stats(cpu, &op, z, v, NULL), SS_ERR_INVALID);
     op.pool = 0;
-    /* Each of what BatchNorm's gradient needs; a half of it needs no dgamma and dbeta. */
+    /* Arguments that BatchNorm's gradient requires; the sums do not need dgamma and dbeta. */
     double sums[64] = {0};
     for (int i = 0; i < 5; i++) {
         struct ss_norm_act_grad lacks = g;
@@ -274,8 +273,8 @@ START_TEST(halves_are_the_whole)
 }
 END_TEST
 
-/* Whole blocks in the middle of others, and at the end one that is not whole; of maps so small that 16 images of a
- * block are worked on together, too. */
+/* Views of whole blocks in the middle, and of a partial block at the end; also maps so small that
+ * 16 images of a block are processed together. */
 START_TEST(parts)
 {
     const struct halves h = {&ss_cpu_kernels, cpu, 0, put, get, free};
@@ -303,7 +302,7 @@ START_TEST(parts_refused)
     struct ss_norm_act_grad g = {.dy = {z}, .ndy = 1, .ds = z, .z = z, .dz = z, .adds = 1};
     OK(ss_cpu_norm_act_reserve(cpu, &op));
     ck_assert_int_eq(ss_cpu_norm_act_stats(cpu, &op, z, saved, NULL), SS_ERR_SHAPE);
-    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "as a part of 15"));
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "as a view of 15"));
     op.z_pitch = 0;
     op.y_pitch = 32;
     op.residual = 1;

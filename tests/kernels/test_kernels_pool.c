@@ -1,5 +1,5 @@
-/* test_kernels_pool.c: pooling in every layout and with every width of vectors, against a naive one in double
- * precision, and against PyTorch in all corners. */
+/* test_kernels_pool.c: pooling with every layout and vector width against double precision, and
+ * against PyTorch in corner cases. */
 #include "graph/graph.h"
 #include "layers/list.h"
 #include "tests/kernels/test_kernels.h"
@@ -16,8 +16,8 @@ static size_t at(const struct ss_act *a, int n, int c, int h, int w)
     return (size_t)((n * a->c + c) * a->h + h) * (size_t)a->w + (size_t)w;
 }
 
-/* Rows (columns) of window o, and how many an average counts: as PyTorch's AvgPoolKernel.cpp and
- * AdaptiveAvgPoolKernel.cpp have it. */
+/* Computes rows (axis 0) or columns (axis 1) of window o. Returns how many an average counts, as
+ * PyTorch's AvgPoolKernel.cpp and AdaptiveAvgPoolKernel.cpp do. */
 static int extent(const struct reference *r, int axis, int o, int *begin, int *end)
 {
     const int in = axis ? r->x.w : r->x.h, out = axis ? r->y.w : r->y.h, pad = r->s.pad[axis];
@@ -35,8 +35,8 @@ static int extent(const struct reference *r, int axis, int o, int *begin, int *e
     return r->s.count_pad ? whole : *end - *begin;
 }
 
-/* One window: its value, and the shares of the gradient. Of maxima the first counts, but of NaNs the last, as in
- * PyTorch's MaxPoolKernel.cpp. */
+/* Computes the value of a window and distributes its gradient. The first of equal maxima is used,
+ * but the last NaN, as in PyTorch's MaxPoolKernel.cpp. */
 static void window(struct reference *r, int n, int c, int p, int q)
 {
     const size_t o = at(&r->y, n, c, p, q);
@@ -76,7 +76,7 @@ static double loss(void *ctx)
     return dot(r->out, r->dout, plain_count(&r->y));
 }
 
-/* Where P or Q is the ceiling, and adaptive ones, they are given. */
+/* p, q: output size of ceil mode and adaptive pooling; 0: computed. */
 static const struct {
     int kind, n, c, h, w, kernel[2], stride[2], pad[2], count_pad, p, q;
 } cases[] = {
@@ -98,7 +98,7 @@ static const struct {
     {SS_POOL_ADAPTIVE, 2, 20, 7, 5, {0, 0}, {0, 0}, {0, 0}, 0, 3, 2},
     {SS_POOL_ADAPTIVE, 2, 12, 2, 1, {0, 0}, {0, 0}, {0, 0}, 0, 7, 6},
     {SS_POOL_ADAPTIVE, 1, 24, 6, 9, {0, 0}, {0, 0}, {0, 0}, 0, 3, 3},
-    /* Several vectors of channels; rows of many windows that lie alike. */
+    /* Several vectors of channels; rows of many windows of equal extent. */
     {SS_POOL_MAX, 1, 72, 6, 7, {3, 3}, {2, 2}, {1, 1}, 0, 0, 0},
     {SS_POOL_MAX, 1, 9, 5, 43, {2, 3}, {2, 1}, {0, 1}, 0, 0, 0},
     {SS_POOL_MAX, 1, 5, 7, 70, {3, 3}, {2, 2}, {1, 1}, 0, 0, 0},
@@ -106,7 +106,7 @@ static const struct {
     {SS_POOL_AVG, 1, 9, 5, 43, {3, 3}, {1, 1}, {1, 1}, 1, 0, 0},
     {SS_POOL_AVG, 1, 18, 6, 40, {3, 2}, {3, 3}, {1, 1}, 0, 0, 0},
     {SS_POOL_ADAPTIVE, 1, 5, 3, 40, {0, 0}, {0, 0}, {0, 0}, 0, 2, 17},
-    /* Many places in a window: the gradient is made in another way, and an index is no byte. */
+    /* Large windows: the gradient uses other code, and an index exceeds a byte. */
     {SS_POOL_MAX, 1, 18, 9, 10, {7, 7}, {1, 1}, {3, 3}, 0, 0, 0},
     {SS_POOL_MAX, 1, 9, 16, 17, {16, 16}, {1, 1}, {8, 0}, 0, 0, 0},
     {SS_POOL_MAX, 1, 18, 20, 19, {17, 17}, {1, 2}, {8, 8}, 0, 0, 0},
@@ -147,7 +147,7 @@ static void reference_free(struct reference *r)
     free(r->in), free(r->out), free(r->dout), free(r->din);
 }
 
-/* Numbers that are not finite are the same, the others nearly so. */
+/* Non-finite numbers must be equal, the others within a tolerance. */
 static void check_values(const char *what, const struct ss_act *a, const float *got,
                          const double *want)
 {
@@ -240,7 +240,7 @@ START_TEST(special_values)
 }
 END_TEST
 
-/* y, then dx, then the indices, of so many threads; free() it. */
+/* Runs with `threads` threads. Returns y, dx and the indices, concatenated. Free with free(). */
 static unsigned char *bits_of(const struct reference *r, int block, int threads, size_t *bytes)
 {
     struct ss_device *device;
@@ -281,7 +281,7 @@ START_TEST(bits_of_threads)
 }
 END_TEST
 
-/* What record_pools.py wrote: numbers of a case, by place. */
+/* Indices of a case's numbers in the file that record_pools.py wrote. */
 enum {
     KIND,
     HEIGHT,
@@ -295,7 +295,7 @@ enum {
     NUMBERS = 16
 };
 
-/* As the layer makes it of these numbers: the output's size is its rule. */
+/* Makes the pooling with the layer's own code, which computes the output size. */
 static void reference_of_layer(const int32_t *number, struct reference *r)
 {
     static const struct ss_layer_class *const classes[] = {&ss_maxpool2d_class, &ss_avgpool2d_class,
@@ -360,7 +360,7 @@ START_TEST(as_pytorch)
         struct reference r;
         reference_of_layer(number, &r);
         ck_assert_msg(r.y.h == number[OUT] && r.y.w == number[OUT + 1],
-                      "case %zu: %dx%d, PyTorch's is %dx%d", k, r.y.h, r.y.w, number[OUT],
+                      "case %zu: %dx%d, PyTorch has %dx%d", k, r.y.h, r.y.w, number[OUT],
                       number[OUT + 1]);
         r.in = from_bytes(&x, plain_count(&r.x));
         r.dout = from_bytes(&dy, plain_count(&r.y));

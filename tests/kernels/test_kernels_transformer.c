@@ -1,9 +1,9 @@
-/* test_kernels_transformer.c: layer normalisation, tokens and attention on the CPU against double
+/* test_kernels_transformer.c: layer normalization, tokens and attention on the CPU against double
  * precision and finite differences. */
 #include "tests/kernels/test_kernels.h"
 #include "tests/kernels/transformer_reference.h"
 
-/* ---- layer normalisation ---- */
+/* ---- layer normalization ---- */
 
 struct outcome {
     float *y, *dx, *saved, *grads;
@@ -29,7 +29,7 @@ static void free_outcome(struct outcome *o)
     free(o->y), free(o->dx), free(o->saved), free(o->grads);
 }
 
-/* offset: a mean that is large beside the deviation. */
+/* offset: added to x, for a mean that is large compared to the deviation. */
 static void layernorm_make(struct layernorm_reference *r, int i, double offset)
 {
     const size_t c = (size_t)layernorm_cases[i].c;
@@ -118,7 +118,7 @@ START_TEST(layernorm_same_bits_on_any_threads)
 }
 END_TEST
 
-/* Without a dx the gradients of parameters are the same. */
+/* Parameter gradients are the same without dx. */
 START_TEST(layernorm_parameters_alone)
 {
     struct layernorm_reference r;
@@ -136,7 +136,7 @@ START_TEST(layernorm_parameters_alone)
 }
 END_TEST
 
-START_TEST(layernorm_needs_room)
+START_TEST(layernorm_needs_scratch)
 {
     const struct ss_act a = layernorm_act(4, 16);
     float x[1] = {0};
@@ -162,7 +162,7 @@ static struct outcome run_attention(const struct attention_reference *r,
     return o;
 }
 
-/* large: scores of some hundreds, whose exponentials would overflow. */
+/* large: factor of x; 20 gives scores of some hundreds, whose exponentials would overflow. */
 static void attention_make(struct attention_reference *r, int i, double large)
 {
     *r = (struct attention_reference){.n = attention_cases[i].n,
@@ -381,7 +381,7 @@ START_TEST(one_token)
 }
 END_TEST
 
-/* Layouts that there are not, and what does not fit. */
+/* Invalid layouts and mismatched shapes. */
 START_TEST(shapes_refused)
 {
     float v[64] = {0};
@@ -414,7 +414,7 @@ Suite *transformer_suite(void)
     tcase_add_test(t, shapes_refused);
     tcase_add_loop_test(t, layernorm_same_bits_on_any_threads, 0, LAYERNORM_CASES);
     tcase_add_test(t, layernorm_parameters_alone);
-    tcase_add_test(t, layernorm_needs_room);
+    tcase_add_test(t, layernorm_needs_scratch);
     tcase_add_loop_test(t, attention_against_double, 0, ATTENTION_CASES);
     tcase_add_test(t, attention_large_scores);
     tcase_add_loop_test(t, attention_slopes, 0, ATTENTION_CASES);

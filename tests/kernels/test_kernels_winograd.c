@@ -1,4 +1,4 @@
-/* test_kernels_winograd.c: Winograd's convolution with every width of vectors, against double precision. */
+/* test_kernels_winograd.c: Winograd convolution, every vector width, against double precision. */
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/winograd.h"
 #include "tests/kernels/conv_reference.h"
@@ -9,7 +9,7 @@ static const struct {
     {2, 16, 16, 1, 4, 4, {1, 1}, 0},
     {2, 16, 16, 1, 7, 9, {1, 1}, 1},
     {3, 32, 48, 1, 8, 5, {1, 1}, 0},
-    /* No whole vectors, and fewer channels than one. */
+    /* Partial vectors; fewer channels than a vector. */
     {2, 20, 40, 1, 6, 6, {1, 1}, 1},
     {1, 5, 3, 1, 9, 10, {1, 1}, 1},
     {2, 40, 72, 1, 5, 13, {1, 1}, 0},
@@ -25,7 +25,7 @@ static const struct {
     /* Several chunks of channels, of unequal length. */
     {1, 150, 16, 1, 6, 6, {1, 1}, 0},
     {1, 16, 272, 1, 5, 5, {1, 1}, 1},
-    /* Several blocks of tiles, and outputs so large that they are stored past the caches. */
+    /* Several blocks of tiles, and outputs so large that they bypass the caches. */
     {9, 16, 16, 1, 24, 20, {1, 1}, 1},
     {40, 8, 8, 1, 16, 16, {1, 1}, 0},
     /* Weights that are not transformed as a whole; two blocks of tiles. */
@@ -35,10 +35,11 @@ static const struct {
     {2, 64, 96, 2, 6, 9, {1, 1}, 1},
     {2, 144, 48, 3, 7, 4, {1, 1}, 0},
     {1, 160, 160, 10, 8, 8, {0, 1}, 1},
-    /* Four channels are a vector of a plain processor; rows so long that few fit into a cache. */
+    /* Four channels fill a vector with SSE4.1; rows so long that few fit into a cache. */
     {2, 4, 12, 1, 9, 11, {1, 1}, 0},
     {1, 16, 16, 1, 15, 190, {1, 0}, 1},
-    /* So many tiles that the weight gradient is made of shares of them; of several blocks, the last one shorter. */
+    /* So many tiles that the weight gradient is a sum of partial ones; several blocks, the last
+     * one shorter. */
     {27, 16, 24, 1, 24, 25, {1, 1}, 1},
     {31, 64, 32, 2, 22, 20, {1, 1}, 0},
 };
@@ -59,7 +60,7 @@ static void case_inputs(struct reference *r, int i)
     reference_inputs(r, &s);
 }
 
-/* Blocks of a tensor as this processor has them, NHWC, and plain planes. */
+/* Block sizes: this processor's preferred one, NHWC, plain planes. */
 static int block_of(int which, int c)
 {
     const int preferred = ss_cpu_preferred_block();
@@ -84,7 +85,7 @@ START_TEST(every_shape)
 }
 END_TEST
 
-/* Its three passes are Winograd's where that is asked for, where a rule of shapes says so, and never. */
+/* All three passes use Winograd if requested, or if the shape rule selects it. */
 START_TEST(choices)
 {
     struct ss_conv_shape s = {.x = {8, 64, 8, 8, 16},
@@ -116,7 +117,7 @@ START_TEST(choices)
 }
 END_TEST
 
-/* The work that predictions reckon with: a 4x4 tile takes 36 products of a pixel's 144, and edges are whole tiles. */
+/* Predicted work: a 4x4 tile takes 36 products instead of 144, and edge tiles count as whole. */
 START_TEST(work)
 {
     struct ss_conv_shape s = {.x = {3, 64, 8, 8, 16},
@@ -142,7 +143,7 @@ START_TEST(work)
 }
 END_TEST
 
-/* Which shapes it takes, and where it pays. */
+/* Supported shapes, and those for which it is faster. */
 START_TEST(shapes_taken)
 {
     const struct ss_conv_shape whole = {.x = {32, 64, 8, 8, 16},
@@ -176,7 +177,7 @@ START_TEST(shapes_taken)
         ck_assert(ss_winograd_takes(&s));
     }
 
-    /* Channels, rows and columns, images: on both sides of the rule. */
+    /* Input and output channels, rows and columns, images: on both sides of the rule. */
     static const int pays[][4] = {{16, 16, 8, 32},
                                   {64, 64, 4, 16},
                                   {512, 512, 7, 3},
@@ -195,9 +196,9 @@ START_TEST(shapes_taken)
 }
 END_TEST
 
-enum { RESULTS = 5 }; /* y, dx, dw, dbias, and what forward leaves for BatchNorm */
+enum { RESULTS = 5 }; /* y, dx, dw, dbias, statistics for BatchNorm */
 
-/* All passes of case i with so many threads. */
+/* Runs all passes of case i with `threads` threads. The caller frees out[]. */
 static void run_with(int i, int threads, const struct reference *r, float *out[RESULTS],
                      size_t bytes[RESULTS])
 {
@@ -254,7 +255,7 @@ START_TEST(bits_of_threads)
 }
 END_TEST
 
-/* Mean and variance that forward leaves are those of the y that it stores; also where the mean is 100 deviations. */
+/* forward_sums computes mean and variance of the stored y, also if the mean is 100 deviations. */
 START_TEST(leaves_sums)
 {
     struct reference r;
@@ -311,7 +312,7 @@ START_TEST(leaves_sums)
 }
 END_TEST
 
-/* What is applied to z. */
+/* Operations applied to z. */
 static const struct {
     int has_bn;
     enum ss_activation act;
@@ -323,7 +324,7 @@ static const struct {
     {0, SS_ACT_RELU, 0, 0.3f, SS_DROP_ELEMENT},      {1, SS_ACT_GELU, 0, 0.5f, SS_DROP_SAMPLE}};
 enum { NMADE = sizeof made / sizeof *made };
 
-/* A residual that is added on store gives the bits of one that is added afterwards. */
+/* Adding a residual on store is bit-identical to adding it afterwards. */
 START_TEST(adds)
 {
     struct reference r;
@@ -362,7 +363,7 @@ START_TEST(adds)
 }
 END_TEST
 
-/* An x that is made while it is read gives the bits of one that was stored. */
+/* Computing x while it is read is bit-identical to storing it first. */
 START_TEST(makes_x)
 {
     struct reference r;
@@ -444,11 +445,11 @@ static void check_rms(const char *what, const double *got, const double *want, s
         all += want[i] * want[i];
     }
     const double rms = sqrt(error / all);
-    printf("Winograd's convolution, %s: error %.2g of the rms\n", what, rms);
-    ck_assert_msg(rms <= bound, "%s: %.3g, at most %.3g", what, rms, bound);
+    printf("Winograd convolution, %s: relative RMS error %.2g\n", what, rms);
+    ck_assert_msg(rms <= bound, "%s: %.3g, the bound is %.3g", what, rms, bound);
 }
 
-/* Errors are no larger than those of oneDNN 2.6's Winograd were, 1.2e-6 forward with 160 channels. */
+/* Errors do not exceed those of oneDNN 2.6's Winograd: 1.2e-6 forward with 160 channels. */
 START_TEST(accuracy)
 {
     const struct ss_conv_shape shape = {.x = {4, 160, 16, 16, 1},
@@ -481,7 +482,7 @@ START_TEST(accuracy)
 }
 END_TEST
 
-/* However large the batch and the layer: not more than a block of tiles, and what a thread has of its own. */
+/* For any batch and layer size, scratch is at most a block of tiles and buffers per thread. */
 START_TEST(scratch_is_bounded)
 {
     struct ss_conv_shape s = {
@@ -501,7 +502,7 @@ START_TEST(scratch_is_bounded)
                           "%d channels, %d threads: %zu MiB", c, threads, bytes / mib);
             struct ss_conv_shape both = s;
             both.sums = both.makes_x = 1;
-            /* A band; up to 6 tiles more in a block; partial sums, of 7 tiles each. */
+            /* A band; up to 6 more tiles in a block; partial sums, of 7 tiles each. */
             const size_t more = 64 * 1024 + (size_t)6 * 36 * 2 * (size_t)(c + 16) * sizeof(float);
             ck_assert_uint_le(ss_winograd_scratch(device, &both, 1),
                               bytes + (size_t)threads * more + mib +

@@ -1,5 +1,5 @@
-/* test_wire.c: gradients on their way in 2 bytes. Conversions against the formats' definitions, at
- * every number of theirs and beside every boundary between two; known values of the start-up
+/* test_wire.c: 2-byte formats for gradient communication. Conversions against the formats'
+ * definitions, for every number and around every rounding boundary; values of the start-up
  * check. */
 #include "comm/comm_base.h"
 #include "core/rng.h"
@@ -12,8 +12,8 @@
 #include <string.h>
 
 static const enum ss_dtype formats[] = {SS_DTYPE_F16, SS_DTYPE_BF16};
-/* What oneDNN, and so the loops' instruction set, is limited to; read once a process, and Check
- * gives each test its own. */
+/* Limits of oneDNN, and thus of the loops' instruction set. Read once per process; Check runs
+ * each test in its own. */
 static const char *const isas[] = {"ALL", "AVX2", "SSE41"};
 enum { CASES = 6 };
 
@@ -23,7 +23,7 @@ static enum ss_dtype format_of(int test_case)
     return formats[test_case % 2];
 }
 
-/* The magnitude of a finite number, by the format's definition: fraction bits, bias. */
+/* Returns the magnitude of a finite number by the format's definition (fraction bits, bias). */
 static double value_of(enum ss_dtype t, unsigned h)
 {
     const int bits = t == SS_DTYPE_F16 ? 10 : 7, bias = t == SS_DTYPE_F16 ? 15 : 127;
@@ -39,7 +39,7 @@ static unsigned infinity_of(enum ss_dtype t)
 
 static unsigned pack_one(enum ss_dtype t, float x)
 {
-    /* Among others, so that vector loops take it. */
+    /* Surrounded by others, so that vector loops convert it. */
     float many[32];
     uint16_t out[32];
     for (int i = 0; i < 32; i++)
@@ -83,19 +83,19 @@ START_TEST(every_number)
 }
 END_TEST
 
-/* Halfway between neighbours, and the floats on both sides of it: as all floats in between round as
- * these do, this is the whole range. */
+/* Midpoints between neighbors, and the floats next to them. All floats in between are rounded
+ * like these, so that this covers the whole range. */
 START_TEST(every_boundary)
 {
     const enum ss_dtype t = format_of(_i);
     const unsigned infinity = infinity_of(t);
     for (unsigned h = 0; h < infinity; h++) {
         const double here = value_of(t, h);
-        /* The next number, were the exponent not used up, is where infinity is. */
+        /* Infinity has the encoding that would follow the largest number. */
         const double half = (here + value_of(t, h + 1)) / 2;
         const float middle = (float)half;
         if ((double)middle != half)
-            ck_abort_msg("%a is no float", half);
+            ck_abort_msg("%a is not a float", half);
         check_pack(t, middle, h % 2 ? h + 1 : h);
         check_pack(t, nextafterf(middle, 0), h);
         check_pack(t, nextafterf(middle, INFINITY), h + 1);
@@ -116,7 +116,7 @@ static void fill(float *x, size_t count, uint32_t stream)
         x[i] = (ss_rng_uniform(&rng) - 0.5f) * exp2f((float)ss_rng_below(&rng, 12));
 }
 
-/* Vector loops and their ends, and nothing behind the end. */
+/* Vector loops and their tails; no writes past the end. */
 START_TEST(every_count)
 {
     enum { MOST = 150 };
@@ -140,7 +140,8 @@ START_TEST(every_count)
 }
 END_TEST
 
-/* Sums in fp32, in the sources' order, rounded once; the result may take a source's place. */
+/* Sums are computed in fp32 in the order of the sources and rounded once. The result may
+ * overwrite a source. */
 START_TEST(sums)
 {
     enum { COUNT = 2500, MOST = 16 };
@@ -177,8 +178,8 @@ START_TEST(sums)
 }
 END_TEST
 
-/* Any world: no partial sum leaves the whole numbers that the format holds, and each rank takes
- * part. */
+/* For any number of ranks: partial sums are integers that the format represents exactly, and
+ * every rank contributes. */
 START_TEST(check_values)
 {
     static const int worlds[] = {1, 2, 3, 4, 7, 8, 9, 16, 17, 61, 62, 100, 1000, 4095, 4096};
@@ -197,14 +198,14 @@ START_TEST(check_values)
             }
             const double stated = (double)ss_comm_check_sum(t, size, i);
             if (sum != stated || sum <= 0 || sum > (t == SS_DTYPE_F32 ? 0x1p24 : 0x1p8))
-                ck_abort_msg("%d ranks, element %zu: %g, stated %g", size, i, sum, stated);
+                ck_abort_msg("%d ranks, element %zu: %g, expected %g", size, i, sum, stated);
         }
         ck_assert(present >= size);
     }
 }
 END_TEST
 
-/* On the way a value is multiplied by the number of ranks and divided by it: it must arrive. */
+/* Division by the number of ranks and multiplication by it must restore a value. */
 START_TEST(check_values_arrive)
 {
     const enum ss_dtype t = formats[_i];
@@ -217,7 +218,7 @@ START_TEST(check_values_arrive)
         ss_wire_unpack(t, packed, (float)size, x, 256);
         for (int v = 0; v < 256; v++)
             if (x[v] != (float)size * (float)v)
-                ck_abort_msg("%d ranks: %d came back as %a", size, v, (double)(x[v] / (float)size));
+                ck_abort_msg("%d ranks: %d became %a", size, v, (double)(x[v] / (float)size));
     }
 }
 END_TEST

@@ -1,5 +1,5 @@
-/* transformer_reference.h: layer normalisation and attention in double precision on plain (N,C,S)
- * tensors, for the tests of both devices. */
+/* transformer_reference.h: layer normalization and attention in double precision on plain (N,C,S)
+ * tensors, for CPU and GPU tests. */
 #ifndef SS_TESTS_TRANSFORMER_REFERENCE_H
 #define SS_TESTS_TRANSFORMER_REFERENCE_H
 
@@ -14,7 +14,7 @@ struct layernorm_reference {
     double *y, *dx, *dgamma, *dbeta; /* out */
 };
 
-/* Of the place whose channels begin at element `at`. */
+/* Computes the position whose first channel is element `at`. */
 static inline void layernorm_reference_place(struct layernorm_reference *r, size_t at)
 {
     const size_t step = (size_t)r->pixels;
@@ -54,7 +54,7 @@ struct attention_reference {
     double *y, *dx;       /* out */
 };
 
-/* Probabilities of query i, q, k and v being (D,S). */
+/* Computes the probabilities p (S) of query i; q and k are (D,S). */
 static inline void attention_reference_query(const struct attention_reference *r, const double *q,
                                              const double *k, int i, double *p)
 {
@@ -112,7 +112,7 @@ static inline void attention_reference(struct attention_reference *r)
         attention_reference_head(r, i / r->heads, i % r->heads);
 }
 
-/* Shapes of both tests: channels that fill no block or vector, one place and more than a piece. */
+/* Channels that do not fill a block or vector, one position, and more positions than a chunk. */
 static const struct {
     int n, c, h, w;
 } layernorm_cases[] = {

@@ -1,5 +1,5 @@
-"""starstep-from-pytorch: torchvision's models and ones written here, exported and computed again from the file; what
-cannot be expressed is refused.
+"""Tests starstep-from-pytorch: exports torchvision's models and hand-written ones and compares outputs and gradients of
+the exported files with those of the modules. Checks that unsupported models are refused.
 
     from_pytorch.py EXPORTER [torchvision]
 """
@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 import model_json
 
-STARSTEP = os.environ.get("STARSTEP")  # which reads what is exported
+STARSTEP = os.environ.get("STARSTEP")  # if set, must read the exported files
 TORCHVISION = {"resnet18": 64, "resnext50_32x4d": 64, "wide_resnet50_2": 32, "vgg16": 32, "vgg11_bn": 32, "alexnet": 64,
                "squeezenet1_1": 64, "googlenet": 64, "inception_v3": 96, "densenet121": 64, "mobilenet_v2": 64,
                "mobilenet_v3_small": 64, "mobilenet_v3_large": 64, "efficientnet_b0": 64, "efficientnet_v2_s": 64,
@@ -27,7 +27,7 @@ TORCHVISION = {"resnet18": 64, "resnext50_32x4d": 64, "wide_resnet50_2": 32, "vg
 
 
 class Net(nn.Module):
-    """Modules and a forward of its own."""
+    """A module with the given forward function, parameters and submodules."""
 
     def __init__(self, forward, params=None, **modules):
         super().__init__()
@@ -42,7 +42,7 @@ class Net(nn.Module):
 
 
 class Attention(nn.Module):
-    """As timm writes it: query, key and value from one layer; or a layer for each."""
+    """Attention with query, key and value from one layer, as in timm, or from a layer for each."""
 
     def __init__(self, width, heads, one):
         super().__init__()
@@ -106,7 +106,7 @@ def without_gradient(m, x):
 
 
 def partly(m, x):
-    """Both ways to one layer, one of them without a gradient; and a graph inside of the graph."""
+    """Mixes inputs with and without a gradient; enable_grad inside no_grad makes a nested graph."""
     y = m.first(x)
     with torch.no_grad():
         z = m.second(y).relu_()
@@ -124,7 +124,7 @@ def in_place_without_gradient(m, x):
 
 
 def keep(module, *names):
-    """The module with these parameters frozen."""
+    """Freezes these parameters; returns the module."""
     for name in names:
         module.get_parameter(name).requires_grad_(False)
     return module
@@ -135,7 +135,7 @@ def conv(channels=12, **options):
 
 
 def ending(*layers):
-    """A model whose last layer is of another kind than a linear one."""
+    """Returns a model that ends with the given layers."""
     return nn.Sequential(conv(), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), *layers)
 
 
@@ -228,7 +228,7 @@ def later(m, x):
 
 
 def refused():
-    """name: (module, words that the message must have)"""
+    """Returns {name: (module, fragments required in the message)} of unsupported models."""
     first = {"first": conv()}
     return {
         "instance norm": (nn.Sequential(conv(), nn.InstanceNorm2d(12)), ["1: aten.instance_norm: ", "GroupNorm"]),
@@ -252,15 +252,15 @@ def refused():
         "number": (Net(lambda m, x: m.first(x) * 0.5, **first), ["aten.mul: "]),
         "alpha": (Net(lambda m, x: torch.add(m.first(x), x[:, :1].expand(-1, 12, -1, -1), alpha=2), **first), ["aten.add: "]),
         "spatial": (Net(lambda m, x: m.first(x) * m.first(x).mean(1, keepdim=True), **first), ["reads first.weight"]),
-        "strided": (Net(lambda m, x: m.first(x)[:, ::2].flatten(1), **first), ["aten.slice: takes each 2th"]),
+        "strided": (Net(lambda m, x: m.first(x)[:, ::2].flatten(1), **first), ["aten.slice: slices with step 2"]),
         "rows": (Net(lambda m, x: m.first(x)[:, :, 1:].flatten(1), **first), ["aten.slice: ", "channels"]),
         "channels last": (Net(lambda m, x: m.head(m.first(x).permute(0, 2, 3, 1).flatten(1)), head=nn.Linear(12 * 256, 10),
                               **first), ["head: aten.linear: ", "permute"]),
         "images, number": (Net(lambda m, x: m.first((x - 0.5) / 0.25).flatten(1), **first),
-                           ["aten.sub: ", "the number 0.5", "come normalised", "from_pytorch.py, line "]),
+                           ["aten.sub: ", "the number 0.5", "are normalized", "from_pytorch.py, line "]),
         "images, buffer": (buffered(lambda m, x: m.first(x / m.mask[:3]).flatten(1)), ["aten.", "mask"]),
         "images, constant": (Net(lambda m, x: m.first(x - torch.tensor([1., 2, 3]).view(3, 1, 1)).flatten(1), **first),
-                             ["aten.sub: ", "a constant", "come normalised"]),
+                             ["aten.sub: ", "a constant", "are normalized"]),
         "weight_norm": (nn.Sequential(nn.utils.parametrizations.weight_norm(conv()), nn.Flatten()),
                         ["0: WeightNorm", "remove_parametrizations"]),
         "spectral_norm": (nn.Sequential(nn.utils.parametrizations.spectral_norm(conv()), nn.Flatten()),
@@ -269,7 +269,7 @@ def refused():
                                ["0: SpectralNorm", "remove_spectral_norm"]),
         "standardised weight": (Net(lambda m, x: F.conv2d(x, m.first.weight - m.first.weight.mean()).flatten(1), **first),
                                 ["aten.mean: ", "the parameter first.weight where a layer's output is needed"]),
-        "pixel shuffle": (nn.Sequential(conv(), nn.PixelShuffle(2)), ["1: aten.pixel_shuffle: ", "not enlarged"]),
+        "pixel shuffle": (nn.Sequential(conv(), nn.PixelShuffle(2)), ["1: aten.pixel_shuffle: ", "upsampling"]),
         "made in forward": (Net(lambda m, x: (m.first(x) + torch.arange(16.)).flatten(1), **first),
                             ["aten.arange: ", "forward() makes a tensor"]),
         "recurrent": (nn.Sequential(conv(), nn.GRU(16, 16)), ["1: GRU: recurrent"]),
@@ -280,13 +280,13 @@ def refused():
         "control flow": (Net(lambda m, x: m.first(x).flatten(1) if x.sum() > 0 else x, **first), ["torch.export cannot"]),
         "fields": (Net(lambda m, x: torch.atan(m.first(x)).flatten(1), **first), ["aten.atan: starstep has no such layer"]),
         "dropout2d": (nn.Sequential(conv(), nn.Dropout2d(0.5), nn.Flatten()), ["1: aten.feature_dropout: ", "StochasticDepth"]),
-        "weights kept": (Net(lambda m, x: m.out(*[m.first(x).flatten(2).mT] * 3)[0].mean(1), first=conv(),
+        "weights stored": (Net(lambda m, x: m.out(*[m.first(x).flatten(2).mT] * 3)[0].mean(1), first=conv(),
                              out=nn.MultiheadAttention(12, 2, batch_first=True)), ["need_weights=False"]),
     }
 
 
 def load(path):
-    """The exporter, whose name has no ending."""
+    """Loads the exporter, whose file name has no extension."""
     loader = importlib.machinery.SourceFileLoader("starstep_from_pytorch", path)
     spec = importlib.util.spec_from_loader("starstep_from_pytorch", loader)
     module = sys.modules["starstep_from_pytorch"] = importlib.util.module_from_spec(spec)
@@ -303,26 +303,26 @@ class Test:
         print(f"FAIL: {what}: {trouble}" if trouble else f"ok: {what}", flush=True)
 
     def same(self, name, module, side):
-        """The file computes what the module does, in evaluation."""
+        """Checks that the exported file computes the same as the module in evaluation mode."""
         x = torch.randn(3, 3, side, side)
         try:
             self.exporter.export_model(module, x[:1], self.folder)
         except self.exporter.Refused as error:
             self.report(name, error)
             return
-        for m in module.modules():  # statistics that tell layers apart
+        for m in module.modules():  # random statistics, so that layers are distinguishable
             if isinstance(m, (nn.BatchNorm1d, nn.BatchNorm2d)):
                 nn.init.uniform_(m.running_mean, -0.1, 0.1)
                 nn.init.uniform_(m.running_var, 0.5, 2)
                 nn.init.uniform_(m.weight, 0.5, 2)
         for parameter in module.parameters():
-            if not torch.any(parameter):  # a head that begins at 0
+            if not torch.any(parameter):  # a head initialized with 0
                 nn.init.normal_(parameter)
         module.double().eval()
         model = model_json.Model(os.path.join(self.folder, "model.json"), module.state_dict())
         if STARSTEP and subprocess.run([STARSTEP, "plan", "--model", os.path.join(self.folder, "model.json"), "--batch-size",
                                         "2"], stdout=subprocess.DEVNULL).returncode:
-            self.report(name, "starstep does not read it")
+            self.report(name, "starstep cannot read the file")
             return
         want = module(x.double())
         got = model(x.double())
@@ -334,7 +334,7 @@ class Test:
 
     @staticmethod
     def other_gradients(module, model, want, got):
-        """The parameters that have another gradient, or one where the module's have none."""
+        """Returns the names of the parameters whose gradient differs, or exists on one side only."""
         weights = torch.randn_like(want)
         for y in want, got:
             if y.requires_grad:
@@ -353,7 +353,7 @@ class Test:
             text = str(error)
             lacks = [word for word in words if word not in text]
             left = os.listdir(self.folder)
-            self.report(f"{name}: {text[:150]}", f"lacks {lacks}" if lacks else left or "\n" in text)
+            self.report(f"{name}: {text[:150]}", f"missing {lacks}" if lacks else left or "\n" in text)
 
 
 def main():

@@ -1,3 +1,3 @@
-# Models from PyTorch
+# Import of PyTorch models
 TESTS += tests/model/test_from_pytorch.sh
 TESTS += tests/model/test_new_model.sh

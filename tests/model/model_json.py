@@ -1,4 +1,5 @@
-"""model.json in PyTorch, as docs/models.md describes it: what from_pytorch.py compares the exporter with."""
+"""PyTorch implementation of model.json as documented in docs/models.md; the reference of from_pytorch.py for the
+exporter."""
 
 import json
 
@@ -8,8 +9,8 @@ from torch.nn import functional as F
 
 
 class Model(nn.Module):
-    """A model file's layers with the weights of a state_dict, of which those that it freezes have no gradient; dropout
-    and stochastic depth are off."""
+    """The layers of a model file with the weights of a state_dict. Frozen parameters have no gradient; dropout and
+    stochastic depth are disabled."""
 
     def __init__(self, path, state):
         super().__init__()

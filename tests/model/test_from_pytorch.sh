@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# starstep-from-pytorch: what its files say is what PyTorch computes, for torchvision's models and for models written
-# by hand; what cannot be expressed is refused and leaves no file.
+# starstep-from-pytorch: the exported files compute the same as PyTorch, for torchvision's models and for models written
+# by hand. Unsupported models are refused and leave no file.
 #
-# Environment: as common.sh; TORCH_PYTHON, a Python with PyTorch 2.5 or later (default /usr/bin/python3), without which
-# the test is skipped.
+# Environment: as common.sh; TORCH_PYTHON, a Python with PyTorch 2.5 or later (default /usr/bin/python3). The test is
+# skipped without PyTorch.
 # shellcheck source=tests/model/torch_python.sh
 . "${srcdir:-.}/tests/model/torch_python.sh"
 
 DEADLINE=600
-# computes WHAT ARGUMENT...
+# computes WHAT ARGUMENT...: runs from_pytorch.py with these arguments
 computes() {
     run "$python" -B "$top/tests/model/from_pytorch.py" "$exporter" "${@:2}"
     sed 's/^/    /' "$work/out"
@@ -19,7 +19,7 @@ if "$python" -c 'import torchvision' 2>/dev/null; then
     computes "torchvision's models" torchvision
 fi
 
-# A Python without PyTorch: what -S leaves out
+# A Python without PyTorch: -S excludes site-packages
 run "$python" -S -B "$exporter" --help
 check "--help without PyTorch" eval "[ $code -eq 0 ] && grep -q '^usage: ' '$work/out'"
 run "$python" -S -B "$exporter" --torchvision resnet18 --image-size 32 --out "$work/none"
@@ -52,21 +52,21 @@ export_file() {
     return "$code"
 }
 check "a function of a file" export_file "$work/mine.py:model" --classes 7 --seed 3 --out "$work/a"
-check "again" export_file "$work/mine.py:model" --classes 7 --seed 3 --out "$work/b"
-check "the same seed, the same bytes" diff -r "$work/a" "$work/b"
-check "another" export_file "$work/mine.py:model" --classes 7 --seed 4 --out "$work/b"
-check "another seed, other weights" eval "! cmp -s '$work/a/model.safetensors' '$work/b/model.safetensors'"
-check "a module that is there" export_file "$work/ready.py:ready" --classes 7 --seed 3 --out "$work/ready"
-check "the same seed, the same weights" cmp "$work/a/model.safetensors" "$work/ready/model.safetensors"
-check "a function that is told the size" export_file "$work/mine.py:sized" --classes 7 --seed 3 --out "$work/sized"
-check "the same weights" cmp "$work/a/model.safetensors" "$work/sized/model.safetensors"
+check "a second export" export_file "$work/mine.py:model" --classes 7 --seed 3 --out "$work/b"
+check "same seed: byte-identical files" diff -r "$work/a" "$work/b"
+check "an export with another seed" export_file "$work/mine.py:model" --classes 7 --seed 4 --out "$work/b"
+check "another seed: different weights" eval "! cmp -s '$work/a/model.safetensors' '$work/b/model.safetensors'"
+check "a module object of a file" export_file "$work/ready.py:ready" --classes 7 --seed 3 --out "$work/ready"
+check "same seed: identical weights" cmp "$work/a/model.safetensors" "$work/ready/model.safetensors"
+check "a function with image_size" export_file "$work/mine.py:sized" --classes 7 --seed 3 --out "$work/sized"
+check "identical weights" cmp "$work/a/model.safetensors" "$work/sized/model.safetensors"
 if "$python" -c 'import torchvision' 2>/dev/null; then
     run "$python" -B "$exporter" --torchvision vit_b_16 --image-size 32x48 --out "$work/vit"
-    check "an oblong ViT is refused" grep -q 'error: --torchvision vit_b_16: it takes square images' "$work/err"
+    check "a non-square ViT is refused" grep -q 'error: --torchvision vit_b_16: it takes square images' "$work/err"
 fi
 check "starstep reads the files" eval "run '$STARSTEP' plan --model '$work/a/model.json' --batch-size 4; [ \$code -eq 0 ]"
 
-# no FILE PATTERN ARGUMENT...: one line on stderr, nothing written
+# no FILE PATTERN ARGUMENT...: the export fails with one line on stderr and writes no file
 no() {
     export_file "$1" --out "$work/none" "${@:3}"
     check "refused: $(cut -c 1-150 "$work/err")" eval "[ $code -eq 1 ] && [ \$(wc -l <'$work/err') -eq 1 ] &&

@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# docs/models.md, followed by somebody with a model of their own: its Python file is exported, trained on two ranks
-# with a trace, evaluated and loaded back, by the page's own words; PyTorch's loss is then starstep's.
+# Runs the example of docs/models.md: exports its Python model, trains it on two ranks with a trace, evaluates it and
+# loads it back into PyTorch, with the code blocks of the page. PyTorch's loss must match starstep's.
 #
 # Environment: as torch_python.sh
 # shellcheck source=tests/model/torch_python.sh
 . "${srcdir:-.}/tests/model/torch_python.sh"
 
-# block LANGUAGE N: the page's Nth of that language
+# block LANGUAGE N: prints the Nth code block of the page in that language
 block() {
     awk -v fence="\`\`\`$1" -v n="$2" '/^```/ { on = $0 == fence && ++count == n; next } on' "$top/docs/models.md"
 }
 block python 1 >"$work/mine.py"
 block sh 1 >"$work/commands"
 block python 2 >"$work/back.py"
-check "the page has a model, 3 commands and a way back" eval "[ -s '$work/mine.py' ] && [ -s '$work/back.py' ] &&
+check "the page has a model, 3 commands and code to reload it" eval "[ -s '$work/mine.py' ] && [ -s '$work/back.py' ] &&
     [ \$(wc -l <'$work/commands') -eq 3 ]"
 
-# The programs as if installed, the data, and a stand-in for the package safetensors
+# The programs as if installed, the data, and a replacement for the package safetensors
 mkdir "$work/bin" "$work/safetensors"
 top=$(cd "$top" && pwd)
 ln -s "$top/tests/reference/data" "$work/data"
@@ -44,10 +44,10 @@ while IFS= read -r line; do
     check "${line:0:100}" [ $code -eq 0 ]
 done <"$work/commands"
 theirs=$(grep -o 'loss=[0-9.]*' "$work/out" | head -n 1)
-check "a trace" test -n "$(ls "$work/trace" 2>/dev/null)"
+check "a trace is written" test -n "$(ls "$work/trace" 2>/dev/null)"
 run env PYTHONPATH="$work:$top/tests/reference" sh -c "cd '$work' && '$python' -B back.py"
 check "load_state_dict(strict=True)" [ $code -eq 0 ]
 ours=$(grep -o 'loss [0-9.]*' "$work/out")
-check "PyTorch's $ours is starstep's $theirs" \
+check "PyTorch's $ours matches starstep's $theirs" \
     awk -v a="${ours#loss }" -v b="${theirs#loss=}" 'BEGIN { exit !(a > 0 && a - b < 2e-4 && b - a < 2e-4) }'
 finish

@@ -1,11 +1,12 @@
-/* A libnvidia-ml.so.1 for the tests, of four GPUs with known values. FAKE_NVML says what is wrong
- * with it: init, count, none (no GPU), two (the first two GPUs alone) or alone (one GPU,
- * one of whose links is down); or with GPU 0: ecc, throttle, shared (by two processes), nvlink (one of
- * its two is down), or the bits of why its clocks are down, such as 0x20.
+/* Fake libnvidia-ml.so.1 for the tests, with four GPUs of known values. FAKE_NVML selects a fault:
+ * init, count, none (no GPU), two (only the first two GPUs) or alone (one GPU with one of its links
+ * down); or a fault of GPU 0: ecc, throttle, shared (by two processes), nvlink (one of its two is
+ * down), or a bit mask of clock throttle reasons, such as 0x20.
  *
- * GPU 0, in sample k from 0: 1000 + 10 k of 81920 MiB, busy 50 + k %, memory busy 20 %, 300.5 W.
+ * GPU 0 in sample k = 0, 1, ...: 1000 + 10 k of 81920 MiB used, utilization 50 + k %, memory
+ * utilization 20 %, 300.5 W.
  *
- * GPU 1: its driver knows the older form of memory alone, no power, and may not tell use.
+ * GPU 1 supports only the older memory query and no power query; utilization is not permitted.
  *
  * GPU 2 is lost from the third sample on. GPU 3 cannot be opened.
  *
@@ -18,7 +19,7 @@ enum { GPUS = 4 };
 
 struct nvmlDevice_st {
     unsigned index;
-    unsigned long long sample; /* how often its name was asked for */
+    unsigned long long sample; /* number of name queries */
 };
 
 struct memory {
@@ -45,7 +46,7 @@ int nvmlShutdown(void);
 const char *nvmlErrorString(int code);
 int nvmlDeviceGetCount_v2(unsigned *count);
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, struct nvmlDevice_st **device);
-int nvmlDeviceGetName(struct nvmlDevice_st *d, char *name, unsigned room);
+int nvmlDeviceGetName(struct nvmlDevice_st *d, char *name, unsigned capacity);
 int nvmlDeviceGetMemoryInfo(struct nvmlDevice_st *d, struct memory *m);
 int nvmlDeviceGetMemoryInfo_v2(struct nvmlDevice_st *d, struct memory_v2 *m);
 int nvmlDeviceGetUtilizationRates(struct nvmlDevice_st *d, struct utilization *u);
@@ -57,7 +58,7 @@ int nvmlDeviceGetNvLinkState(struct nvmlDevice_st *d, unsigned link, unsigned *a
 int nvmlDeviceGetTotalEccErrors(struct nvmlDevice_st *d, int kind, int counter,
                                 unsigned long long *errors);
 int nvmlDeviceGetCurrentClocksThrottleReasons(struct nvmlDevice_st *d, unsigned long long *reasons);
-int nvmlSystemGetDriverVersion(char *version, unsigned room);
+int nvmlSystemGetDriverVersion(char *version, unsigned capacity);
 
 static struct nvmlDevice_st gpu[GPUS] = {{.index = 0}, {.index = 1}, {.index = 2}, {.index = 3}};
 static int started;
@@ -110,12 +111,12 @@ static int lost(const struct nvmlDevice_st *d)
     return d->index == 2 && d->sample > 2;
 }
 
-int nvmlDeviceGetName(struct nvmlDevice_st *d, char *name, unsigned room)
+int nvmlDeviceGetName(struct nvmlDevice_st *d, char *name, unsigned capacity)
 {
     d->sample++;
     if (lost(d))
         return 15;
-    snprintf(name, room, "Fake GPU, model %u", d->index);
+    snprintf(name, capacity, "Fake GPU, model %u", d->index);
     return 0;
 }
 
@@ -165,7 +166,7 @@ int nvmlDeviceGetPowerUsage(struct nvmlDevice_st *d, unsigned *milliwatt)
     return 0;
 }
 
-/* The emulated GPUs are at these places, too. */
+/* Same bus IDs as the emulated GPUs. */
 int nvmlDeviceGetPciInfo_v3(struct nvmlDevice_st *d, struct pci *pci)
 {
     *pci = (struct pci){.bus = d->index + 1};
@@ -181,10 +182,10 @@ int nvmlDeviceGetPersistenceMode(struct nvmlDevice_st *d, unsigned *on)
 
 int nvmlDeviceGetComputeRunningProcesses_v3(struct nvmlDevice_st *d, unsigned *count, void *list)
 {
-    unsigned room = *count;
+    unsigned capacity = *count;
     (void)list;
     *count = d->index == 0 && wrong("shared") ? 2 : 0;
-    return *count > room ? 7 : 0;
+    return *count > capacity ? 7 : 0;
 }
 
 int nvmlDeviceGetNvLinkState(struct nvmlDevice_st *d, unsigned link, unsigned *active)
@@ -198,14 +199,14 @@ int nvmlDeviceGetNvLinkState(struct nvmlDevice_st *d, unsigned link, unsigned *a
 int nvmlDeviceGetTotalEccErrors(struct nvmlDevice_st *d, int kind, int counter,
                                 unsigned long long *errors)
 {
-    /* One that was corrected is none. */
+    /* Corrected errors (kind 0) are not a fault. */
     *errors = kind == 0 || (d->index == 0 && counter == 0 && wrong("ecc")) ? 3 : 0;
     return 0;
 }
 
 int nvmlDeviceGetCurrentClocksThrottleReasons(struct nvmlDevice_st *d, unsigned long long *reasons)
 {
-    /* Being idle, and a cap of power, are no faults. */
+    /* Idle clocks and a power cap are not faults. */
     const char *wish = getenv("FAKE_NVML");
     *reasons = d->index == 0 && wrong("throttle") ? 0x41 : 0x5;
     if (d->index == 0 && wish && !strncmp(wish, "0x", 2))
@@ -213,8 +214,8 @@ int nvmlDeviceGetCurrentClocksThrottleReasons(struct nvmlDevice_st *d, unsigned 
     return 0;
 }
 
-int nvmlSystemGetDriverVersion(char *version, unsigned room)
+int nvmlSystemGetDriverVersion(char *version, unsigned capacity)
 {
-    snprintf(version, room, "550.0-fake");
+    snprintf(version, capacity, "550.0-fake");
     return 0;
 }

@@ -1,4 +1,4 @@
-# Monitoring of a job, and the scaling tables. NVML is a library made here, which is loaded as the real one.
+# Monitoring of a job, and the scaling tables. NVML is a fake library built here and loaded instead of the real one.
 check_LTLIBRARIES += tests/monitor/libfakenvml.la
 tests_monitor_libfakenvml_la_SOURCES = tests/monitor/fake_nvml.c
 tests_monitor_libfakenvml_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
@@ -13,5 +13,5 @@ tests_monitor_test_scaling_SOURCES = tests/monitor/test_scaling.c tests/damage_t
 	tests/trace/trace_common.h tests/data_common.h
 tests_monitor_test_scaling_LDADD = $(TEST_LIBS) -lm
 
-# Watches training on CPUs, for which oneDNN is needed
+# Monitors training on CPUs, which needs oneDNN.
 TESTS += tests/monitor/test_monitor_run.sh

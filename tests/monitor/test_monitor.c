@@ -1,4 +1,4 @@
-/* test_monitor.c: what the monitor samples (NVML, /proc); its files grow by whole lines. */
+/* test_monitor.c: the monitor's samples (NVML, /proc) and its files, which grow by whole lines. */
 #include "core/clock.h"
 #include "monitor/lines.h"
 #include "monitor/monitor.h"
@@ -49,7 +49,7 @@ START_TEST(nvml_values)
 }
 END_TEST
 
-/* What is not supported or not allowed is missing; the rest is there, by the older call too. */
+/* Unsupported and forbidden values are NaN; the others are valid, also from the older call. */
 START_TEST(nvml_unsupported)
 {
     char why[256];
@@ -86,7 +86,7 @@ START_TEST(nvml_lost)
 }
 END_TEST
 
-/* What the doctor looks at: of GPU 0, with one thing wrong, and of GPUs 1 and 3. */
+/* The health values for the doctor: of GPU 0, with one fault at a time, and of GPUs 1 and 3. */
 START_TEST(nvml_health)
 {
     static const char *const wrongs[] = {"", "ecc", "throttle", "shared", "nvlink"};
@@ -121,7 +121,8 @@ START_TEST(nvml_health)
 }
 END_TEST
 
-/* Bits as in nvml.h: hardware and software thermal, power brake, hardware slowdown; others are no faults. */
+/* Bits as in nvml.h. Faults are hardware and software thermal slowdown, power brake and hardware
+ * slowdown; the others are not. */
 START_TEST(nvml_slowed)
 {
     static const struct {
@@ -129,13 +130,13 @@ START_TEST(nvml_slowed)
     } cases[] = {{"0x1", NULL},
                  {"0x2", NULL},
                  {"0x4", NULL},
-                 {"0x8", "its hardware protects itself"},
+                 {"0x8", "hardware slowdown"},
                  {"0x10", NULL},
                  {"0x20", "too hot"},
                  {"0x40", "too hot"},
                  {"0x48", "too hot"},
-                 {"0x80", "the node's power supply asks for it"},
-                 {"0x88", "the node's power supply asks for it"},
+                 {"0x80", "power brake of the node's power supply"},
+                 {"0x88", "power brake of the node's power supply"},
                  {"0x100", NULL}};
     char why[256];
     struct ss_gpu_health h;
@@ -153,11 +154,11 @@ START_TEST(nvml_slowed)
 END_TEST
 
 static const struct {
-    const char *file, *wrong, *why; /* file NULL: the fake */
+    const char *file, *wrong, *why; /* file NULL: the fake library */
 } absent[] = {
     {NULL, "init", "nvmlInit: Driver Not Loaded"},
     {NULL, "count", "Unknown Error, of the fake"},
-    {NULL, "none", "NVML sees none"},
+    {NULL, "none", "NVML found none"},
     {"/nowhere/libnvidia-ml.so.1", "", "cannot open shared object file"},
     {"libc.so.6", "", "libc.so.6 has no nvmlInit_v2"},
 };
@@ -218,7 +219,7 @@ static void burn(double seconds)
         ;
 }
 
-/* A child that has a child; told through pipes when to go on. */
+/* A child with a child of its own, both controlled through pipes. */
 struct family {
     pid_t child, grandchild;
     int go[2], said[2];
@@ -237,7 +238,8 @@ static void send_number(int fd, pid_t pid)
         _exit(7);
 }
 
-/* The grandchild holds 64 MiB, burns 0.4 s and ends; the child waits for it, or ends before. */
+/* The grandchild holds 64 MiB, uses 0.4 s of CPU time and exits. With child_stays the child waits
+ * for it first. Each step needs a byte in f->go. */
 static void start_family(struct family *f, int child_stays)
 {
     ck_assert_int_eq(pipe(f->go), 0);
@@ -270,8 +272,8 @@ static struct ss_process_sample sample(struct ss_processes *p)
     return s;
 }
 
-/* Number, memory and processor time of a tree, until the last one has ended. What a process used is
- * counted once, also when its parent inherits it. */
+/* Process count, memory and CPU time of a tree until its last process has exited. The CPU time of a
+ * process is counted once, even if its parent inherits it. */
 START_TEST(tree)
 {
     struct family f;
@@ -284,7 +286,7 @@ START_TEST(tree)
     ck_assert(isnan(s.cpu));
     ck_assert_double_ge(s.rss, 64);
     ck_assert_double_ge(s.virtual_, 64);
-    /* Shared pages of the two count once, at most. */
+    /* PSS counts pages shared by the two once at most. */
     ck_assert(isnan(s.pss) || (s.pss >= 64 && s.pss <= s.rss));
 
     ck_assert_int_eq(write(f.go[1], "g", 1), 1);
@@ -295,7 +297,7 @@ START_TEST(tree)
     ck_assert_double_le(s.cpu / 100 * wall, 0.7);
     begin = ss_seconds();
     ck_assert_int_eq(write(f.go[1], "g", 1),
-                     1); /* the grandchild ends; its 0.4 s are the child's */
+                     1); /* the grandchild exits; the child inherits its 0.4 s */
     while (kill(f.grandchild, 0) == 0)
         usleep(1000);
     s = sample(p);
@@ -305,7 +307,7 @@ START_TEST(tree)
     ck_assert_double_le(s.cpu / 100 * wall, 0.2);
     ck_assert_int_eq(ss_processes_run(p), 1);
     ck_assert_int_eq(write(f.go[1], "g", 1), 1);
-    while (ss_processes_run(p)) /* it is a zombie then: we have not waited for it */
+    while (ss_processes_run(p)) /* then it is a zombie, not yet waited for */
         usleep(1000);
     ck_assert_int_eq(sample(p).count, 0);
     ck_assert_int_eq(waitpid(f.child, NULL, 0), f.child);
@@ -313,7 +315,7 @@ START_TEST(tree)
 }
 END_TEST
 
-/* A child whose parent has ended belongs to the tree still, once it was seen. */
+/* A process that was sampled once stays in the tree after its parent has exited. */
 START_TEST(tree_orphan)
 {
     struct family f;
@@ -345,7 +347,7 @@ static int has_sample(const char *name)
     return has;
 }
 
-/* The child ends once the monitor has seen both, and the grandchild 0.5 s later. */
+/* Kills the child after the monitor's first sample, and the grandchild 0.5 s later. */
 static void *end_family(void *arg)
 {
     const struct family *f = arg;
@@ -357,7 +359,7 @@ static void *end_family(void *arg)
     return NULL;
 }
 
-/* Samples are a minute apart, but the monitor ends with the last process of the tree. */
+/* Samples are a minute apart, but the monitor exits with the last process of the tree. */
 START_TEST(tree_ends)
 {
     struct family f;
@@ -385,7 +387,7 @@ START_TEST(no_process)
 }
 END_TEST
 
-/* Those of a job are known by their environment: of exec's time, so a shell stands for them. */
+/* A job's processes are identified by their environment at exec time, so env starts one here. */
 START_TEST(job)
 {
     struct ss_processes *p, *other;
@@ -438,12 +440,12 @@ START_TEST(lines_continue)
     file_says("f", "a, b\n1, 2\n");
     expect_error(ss_lines_open(in_folder("f"), "a, b", &second), SS_ERR_IO, "another monitor");
     ss_lines_close(l);
-    write_file("f", "a, b\n1, 2\n3", 11); /* a writer that died inside of a line */
+    write_file("f", "a, b\n1, 2\n3", 11); /* a writer that died within a line */
     l = open_lines("f");
     ck_assert_int_eq(ss_lines_write(l, "5, 6\n7, 8\n", 10), SS_OK);
     ss_lines_close(l);
     file_says("f", "a, b\n1, 2\n5, 6\n7, 8\n");
-    write_file("f", "a", 1); /* inside of the first line */
+    write_file("f", "a", 1); /* within the first line */
     ss_lines_close(open_lines("f"));
     file_says("f", "a, b\n");
 }
@@ -476,7 +478,7 @@ START_TEST(lines_refused)
 }
 END_TEST
 
-/* The disk is full after half of a line: the line is taken back. */
+/* The disk is full after half of a line: the partial line is removed. */
 START_TEST(lines_full)
 {
     struct ss_lines *l = open_lines("f");

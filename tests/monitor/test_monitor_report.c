@@ -1,4 +1,4 @@
-/* test_monitor_report.c: a monitor's files read again, their figures, and images. */
+/* test_monitor_report.c: reading of a monitor's files, their statistics, and plots. */
 #include "monitor/monitor_report.h"
 #include "report/plot.h"
 #include "report/scale.h"
@@ -51,7 +51,7 @@ START_TEST(stats)
 }
 END_TEST
 
-/* Two hosts, of which the report takes GPUs first; the last line of node1 is cut. */
+/* Two hosts; the report lists GPUs first. The last line of node1 is truncated. */
 static void save_two_hosts(void)
 {
     save("gpu_memory_log-node2.csv",
@@ -100,8 +100,8 @@ START_TEST(lines)
 }
 END_TEST
 
-/* The seeds' own files: with units and other columns, without power; a second header where the
- * program was started again; the guide's line for it. */
+/* nvidia-smi output with units and other columns, without power, and with a second header after a
+ * restart; the summary line equals the guide's. */
 START_TEST(nvidia_smi)
 {
     char *text;
@@ -129,7 +129,7 @@ START_TEST(nvidia_smi)
 }
 END_TEST
 
-/* What psrecord 1.4 writes: its three forms. */
+/* The three output formats of psrecord 1.4. */
 START_TEST(psrecord)
 {
     static const char *const forms[] = {"# Elapsed time   CPU (%)     Real (MB)   Virtual (MB)\n"
@@ -171,7 +171,7 @@ END_TEST
 static const struct {
     const char *text, *says;
 } wrong[] = {
-    {"", "no whole line"},
+    {"", "no complete line"},
     {GPU_HEAD GPU_LINE "2026/03/01 00:00:01, 0, Fake, 10, 5, 80000, 5x, 3\n",
      "line 3: memory.used [MiB]: \"5x\" is not a number"},
     {"# Elapsed time   CPU (%)     Real (MB)   Virtual (MB)\n  0.0  0.0  1.0\n",
@@ -211,7 +211,7 @@ START_TEST(no_files)
 }
 END_TEST
 
-/* --- Pictures */
+/* --- Plots */
 
 static int count(const char *text, const char *what)
 {
@@ -229,7 +229,7 @@ START_TEST(image)
     char *svg = read_text("a.svg");
     ck_assert_int_eq(count(svg, "</svg>\n"), 1);
     ck_assert_int_eq(count(svg, "class=\"head\""), 6); /* panels */
-    /* 3 + 3 + 2 curves of GPUs, 3 of processes; each in its legend too */
+    /* 3 + 3 + 2 curves of GPUs, 3 of processes; each has a legend entry too */
     ck_assert_int_eq(count(svg, "<path "), 22);
     ck_assert_ptr_nonnull(strstr(svg, ">seconds since 2026/02/28 23:59:58<"));
     ck_assert_ptr_nonnull(strstr(svg, ">node2 GPU 0<"));
@@ -239,7 +239,8 @@ START_TEST(image)
 }
 END_TEST
 
-/* One curve of known places: the axis is 84 to 820 wide, the panel 190 high from 70 on. */
+/* A curve at known coordinates: the axis spans x = 84 to 820; the panel begins at y = 70 and is 190
+ * high. */
 START_TEST(places)
 {
     const double x[] = {0, 1, 2, 3, 20, 21}, y[] = {0, 50, NAN, 100, 100, 0};
@@ -248,7 +249,7 @@ START_TEST(places)
     const struct ss_plot plot = {.title = "p", .x_label = "x", .panel = &panel, .panels = 1};
     ck_assert_int_eq(ss_plot_write(in_folder("p.svg"), &plot), SS_OK);
     char *svg = read_text("p.svg");
-    /* Lifted at the hole in y, and where x jumps; 736 pixels for 21. */
+    /* The line is interrupted at NaN and where x jumps; 736 pixels for 21 units. */
     ck_assert_msg(strstr(svg, " d=\"M84.0 260.0L119.0 165.0M189.1 70.0M785.0 70.0L820.0 260.0\"") !=
                       NULL,
                   "%s", svg);
@@ -258,7 +259,7 @@ START_TEST(places)
 }
 END_TEST
 
-/* Long curves are thinned, but their peaks stay. */
+/* Long curves are decimated, but their peaks are preserved. */
 START_TEST(long_curve)
 {
     enum { N = 100000 };
@@ -307,7 +308,7 @@ START_TEST(scales)
 }
 END_TEST
 
-/* Whatever is in a file: it is read and drawn, or refused. */
+/* Damaged files are either read and drawn, or refused. */
 START_TEST(damaged)
 {
     static uint8_t b[1 << 14];

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# starstep monitor beside a real run, which it ends with; on a GPU, as tests/monitor/fake_nvml.c shows one; stopped and
-# killed; and the tables of the runs that it watched. Figures are tested in test_monitor*.c and test_scaling.c.
+# starstep monitor on a real run, with GPUs faked by tests/monitor/fake_nvml.c: it exits with the run; stopped and
+# killed monitors; reports and scaling tables. test_monitor*.c and test_scaling.c check the figures.
 . "${srcdir:-.}/tests/common.sh"
 
 fake=${top_builddir:-.}/tests/monitor/.libs/libfakenvml.so
@@ -9,7 +9,7 @@ cpu_head='elapsed [s], cpu [%], memory.rss [MiB], memory.virtual [MiB], memory.p
 gpu_head='timestamp, index, name, utilization.gpu [%], utilization.memory [%], memory.total [MiB], memory.used [MiB], power.draw [W]'
 make_data 480 16
 
-# train_watched FOLDER RANKS COMMAND...: a result folder: a run and its monitor, which must end by itself
+# train_watched FOLDER RANKS COMMAND...: create a result folder with a run and its monitor, which must exit by itself
 train_watched() {
     local dir=$1 ranks=$2 run
     shift 2
@@ -20,21 +20,21 @@ train_watched() {
     run=$!
     timeout "$DEADLINE" "$STARSTEP" monitor --out "$dir/monitor" --interval 0.1 --pid $run >"$work/out" 2>"$work/err"
     code=$?
-    check "$ranks ranks: the monitor ended with them, with exit code $code" [ $code -eq 0 ]
-    check "$ranks ranks: no rank runs then" eval "! alive $run"
+    check "$ranks ranks: the monitor exits with them, exit code $code" [ $code -eq 0 ]
+    check "$ranks ranks: no rank is running then" eval "! alive $run"
     wait $run
     check "$ranks ranks: trained" [ $? -eq 0 ]
 }
 
 # shellcheck disable=SC2317 # called by check
-# whole FILE FIELDS: every line has its end and as many fields
+# whole FILE FIELDS: every line is complete and has FIELDS fields
 whole() {
     [ "$(tail -c 1 "$1" | od -An -tx1 | tr -d ' ')" = 0a ] &&
         awk -F', ' -v fields="$2" 'NF != fields { print FILENAME ": " $0; bad = 1 } END { exit bad }' "$1"
 }
 
 # shellcheck disable=SC2317 # called by check
-# on_clock FILE SECONDS: samples are due at multiples of SECONDS; most come within a third of it
+# on_clock FILE SECONDS: samples are due at multiples of SECONDS; most are at most a third of it late
 on_clock() {
     awk -F', ' -v s="$2" 'NR > 1 { off = $1 - s * int($1 / s + 1e-6); n++; late += off > s / 3 }
         END { print n " samples, " late + 0 " late"; exit !(n >= 5 && late <= n / 2) }' "$1"
@@ -48,21 +48,21 @@ check "the run: columns of GPUs" [ "$(head -n 1 "$gpu")" = "$gpu_head" ]
 check "the run: whole lines" whole "$cpu" 9
 check "the run: whole lines of GPUs" whole "$gpu" 8
 check "the run: on its clock" on_clock "$cpu" 0.1
-# Its memory: at least once as much as the run itself says that it had, less a tenth, as it is sampled
+# Sampled peak memory: at least 0.9 of the peak in the run's own log
 peak=$(sed -n 's/.*"peak_mb":\([0-9]*\).*/\1/p' "$work/runs/one/log.jsonl")
 # shellcheck disable=SC2016 # awk's own fields
-check "the run: its memory, $peak MB, was seen" awk -F', ' -v want="$peak" \
+check "the run: peak memory of $peak MB is sampled" awk -F', ' -v want="$peak" \
     'NR > 1 && $3 > most { most = $3 } END { print "seen: " most; exit !(most > 0.9 * want && most < 1.5 * want + 20) }' "$cpu"
 # shellcheck disable=SC2016
-check "the run: its processor time was seen" awk -F', ' 'NR > 2 { sum += $2 } END { exit !(sum > 20) }' "$cpu"
+check "the run: processor time is sampled" awk -F', ' 'NR > 2 { sum += $2 } END { exit !(sum > 20) }' "$cpu"
 
-# What the fake GPUs tell
+# Values of the fake GPUs
 check "GPU 0: values" grep -q ', 0, Fake GPU  model 0, 51, 20, 81920, 1010, 300.50$' "$gpu"
-check "GPU 1: without what it cannot tell" grep -q ', 1, Fake GPU  model 1, \[N/A\], \[N/A\], 81920, 1010, \[N/A\]$' "$gpu"
+check "GPU 1: unsupported values are N/A" grep -q ', 1, Fake GPU  model 1, \[N/A\], \[N/A\], 81920, 1010, \[N/A\]$' "$gpu"
 check "GPU 2: lost" grep -q ', 2, \[N/A\], \[GPU is lost\], \[GPU is lost\], \[GPU is lost\], \[GPU is lost\], \[GPU is lost\]$' "$gpu"
-check "GPU 2: lost, and said once" [ "$(grep -c 'warning: GPU 2: GPU is lost' "$work/err")" -eq 1 ]
+check "GPU 2: lost, with one warning" [ "$(grep -c 'warning: GPU 2: GPU is lost' "$work/err")" -eq 1 ]
 
-# Continued, as a job that is started again; stopped by a signal; killed.
+# Continued, as by a restarted job; stopped by a signal; killed.
 lines=$(wc -l <"$cpu")
 "$STARSTEP" monitor --out "$work/runs/one/monitor" --interval 0.05 2>"$work/err" &
 monitor=$!
@@ -90,7 +90,7 @@ wait_until 20 test -s "$work/none/cpu_memory_log-node7.csv"
 kill -INT $monitor
 wait $monitor
 check "no GPU: exit code 0" [ $? -eq 0 ]
-check "no GPU: said once" [ "$(grep -c 'no GPU to look at (/nowhere' "$work/err")" -eq 1 ]
+check "no GPU: reported once" [ "$(grep -c 'no GPU (/nowhere' "$work/err")" -eq 1 ]
 check "no GPU: no file" [ ! -e "$work/none/gpu_memory_log-node7.csv" ]
 
 # The report
@@ -103,12 +103,12 @@ check "report: processes" grep -qE '^\[cpu_memory_log-node7 - CPU\] Peak = [0-9]
 if [ -n "$PYTHON" ]; then
     check "report: the image is XML" "$PYTHON" -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$work/curves.svg"
 fi
-refused "report of nothing" 'no samples' "$STARSTEP" monitor report "$work/data"
-refused "report of no folder" 'nowhere: No such file' "$STARSTEP" monitor report "$work/nowhere"
-refused "image to nowhere" 'nowhere/x.svg.*cannot create' "$STARSTEP" monitor report "$work/killed" --svg "$work/nowhere/x.svg"
-refused "no folder named" 'monitor report: which folder' "$STARSTEP" monitor report
+refused "report without samples" 'no samples' "$STARSTEP" monitor report "$work/data"
+refused "report of a missing folder" 'nowhere: No such file' "$STARSTEP" monitor report "$work/nowhere"
+refused "image in a missing folder" 'nowhere/x.svg.*cannot create' "$STARSTEP" monitor report "$work/killed" --svg "$work/nowhere/x.svg"
+refused "no folder named" 'monitor report: no folder given' "$STARSTEP" monitor report
 refused "no --out" 'no output folder; give it with --out DIR' "$STARSTEP" monitor
-refused "no such process" '\-\-pid: there is no process 1073741824' "$STARSTEP" monitor --out "$work/none" --pid 1073741824
+refused "no such process" '\-\-pid: no process 1073741824' "$STARSTEP" monitor --out "$work/none" --pid 1073741824
 refused "interval 0" '\-\-interval: 0 is out of range' "$STARSTEP" monitor --out "$work/none" --interval 0
 refused "out is a file" 'is not a folder' "$STARSTEP" monitor --out "$work/curves.svg"
 
@@ -116,10 +116,10 @@ refused "out is a file" 'is not a folder' "$STARSTEP" monitor --out "$work/curve
 if have_ranks; then
     train_watched "$work/runs/two" 2 "$MPIEXEC" -n 2
     starts "tables" "$STARSTEP" scaling --out "$work/tables" "$work/runs"
-    # (!): of a machine that was busy while one rank ran
+    # (!) appears if the machine was busy during the run of one rank
     check "tables: both runs" grep -qE '^\| 2 Ranks, 1 Node \| [0-9.]+ \| [0-9.]+% \| [0-9.]+ \| [0-9]+ \| [0-9.]+ \| [0-9]+ \| [0-9.]+× \| [0-9.]+× \| [0-9.]+%( \(!\))? \| [0-9.]+ \| [0-9.]+× \| [0-9.]+%( \(!\))? \| [0-9.]+ \([0-9.]+%\) \|$' "$work/out"
     check "tables: in a file" cmp -s "$work/out" "$work/tables/scaling.md"
-    # The throughput is the log's, and the efficiency half the speed-up
+    # The throughput equals the log's; the efficiency is half the speedup
     rate=$(sed -n 's/.*"epoch":2,.*"images_per_s":\([0-9]*\).*/\1/p' "$work/runs/two/log.jsonl")
     # shellcheck disable=SC2016
     check "tables: $rate images/s" awk -F, -v rate="$rate" '/^"2 Ranks/ {
@@ -129,14 +129,14 @@ if have_ranks; then
     refused "another batch" 'batch per rank: 4 in .*one/log.jsonl, 8 in .*other.jsonl; leave some out, or give --mixed' \
         "$STARSTEP" scaling "$work/runs/one" "$work/other.jsonl"
     starts "mixed" "$STARSTEP" scaling "$work/runs/one" --mixed "$work/other.jsonl"
-    check "mixed: said below" grep -q 'not of the same kind: batch per rank: 4 in' "$work/out"
+    check "mixed: noted below the table" grep -q 'not of the same kind: batch per rank: 4 in' "$work/out"
 fi
-refused "no runs" 'scaling: which runs' "$STARSTEP" scaling --out "$work/x"
+refused "no runs" 'scaling: no runs given' "$STARSTEP" scaling --out "$work/x"
 refused "no log" 'data: no log of starstep train --log-json' "$STARSTEP" scaling "$work/data" --out "$work/x"
 sed 's/"nodes":1,//' "$work/runs/one/log.jsonl" >"$work/old.jsonl"
 refused "an older log" 'old.jsonl: line 1: event "start" has no "nodes"' "$STARSTEP" scaling "$work/old.jsonl" --out "$work/x"
-check "nothing was written for them" [ ! -e "$work/x" ]
+check "no files are written for refused runs" [ ! -e "$work/x" ]
 run "$STARSTEP" scaling "$work/old.jsonl" "$work/runs/one"
-check "a bad run beside a good one: exit code 1, and the table" eval "[ $code -eq 1 ] && grep -q '^| 1 Rank, 1 Node (baseline)' '$work/out'"
+check "an invalid and a valid run: exit code 1, and the table" eval "[ $code -eq 1 ] && grep -q '^| 1 Rank, 1 Node (baseline)' '$work/out'"
 
 finish

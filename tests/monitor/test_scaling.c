@@ -1,4 +1,4 @@
-/* test_scaling.c: the scaling tables, from logs, monitor files and traces with known values. */
+/* test_scaling.c: scaling tables from logs, monitor files and traces with known values. */
 #include "scaling/table.h"
 #include "tests/damage_text.h"
 #include "tests/trace/trace_common.h"
@@ -8,8 +8,8 @@
 #include <math.h>
 #include <sys/time.h>
 
-/* The library's call comes here first: the one of this number finds a folder that cannot be read, which
- * permissions do not make one for root. */
+/* Interposes scandir: call number failing_scan fails with EACCES, which permissions cannot cause
+ * for root. */
 static int scans, failing_scan;
 
 int scandir(const char *dir, struct dirent ***list, int (*wanted)(const struct dirent *),
@@ -26,11 +26,11 @@ int scandir(const char *dir, struct dirent ***list, int (*wanted)(const struct d
     return next(dir, list, wanted, order);
 }
 
-/* What a log tells; zeros stand for the values of sane(). */
+/* Content of a log; save_log() replaces zeros by defaults. */
 struct made {
     const char *model, *precision, *device;
     long ranks, nodes, batch, epoch;
-    double rate; /* with validation: 0.8 of it */
+    double rate; /* images/s; 0.8 of it with validation */
 };
 
 static void save_log(const char *name, struct made m)
@@ -47,7 +47,7 @@ static void save_log(const char *name, struct made m)
         say("{\"event\":\"epoch\",\"epoch\":%ld,\"train_loss\":%g,\"train_accuracy\":%g,"
             "\"images_per_s\":%g,\"images_per_s_with_validation\":%g}\n",
             e, 6.0 - (double)e, 0.01 * (double)e, m.rate * (double)e,
-            0.8 * m.rate * (double)e); /* the last one counts */
+            0.8 * m.rate * (double)e); /* the last epoch counts */
     say("{\"event\":\"end\",\"step\":9}\n");
     write_file(name, trace_text, trace_bytes);
 }
@@ -70,7 +70,7 @@ static struct ss_runs read_runs(void)
     return runs;
 }
 
-/* A folder of runs: NAME/log.jsonl */
+/* Writes NAME/log.jsonl. */
 static void save_run(const char *name, struct made m)
 {
     char path[128];
@@ -129,8 +129,8 @@ START_TEST(two_tables)
 }
 END_TEST
 
-/* Without a run on one node of that many GPUs, one GPU is what nodes are compared with; without
- * that one, the smallest. */
+/* The baseline for nodes is a run on one node with the same number of GPUs per node, else the run
+ * on one GPU, else the smallest run. */
 START_TEST(baselines)
 {
     struct ss_scaling s;
@@ -156,7 +156,7 @@ START_TEST(baselines)
 }
 END_TEST
 
-/* Of equal runs the middle one; of two the slower. Ranks that do not lie evenly are left out. */
+/* Of repeated runs the median counts; of two, the slower. Uneven distributions are skipped. */
 START_TEST(repeated)
 {
     struct ss_scaling s;
@@ -198,7 +198,7 @@ START_TEST(different)
 }
 END_TEST
 
-/* --- What lies beside a log */
+/* --- Files next to a log */
 
 #define GPU_HEAD "timestamp, index, name, memory.total [MiB], memory.used [MiB]\n"
 #define CPU_HEAD "cpu [%], memory.rss [MiB], timestamp\n"
@@ -217,7 +217,8 @@ static void save_monitor(const char *dir)
     save(path, CPU_HEAD "10, 700, 2026/03/01 00:00:01\n20, 600, 2026/03/01 00:00:02\n");
 }
 
-/* GPU 0 of the first host; of a run on CPUs the processes. In the folder, or in `monitor`. */
+/* Memory of GPU 0 of the first host, or of the processes for a run on CPUs. The files are in the
+ * folder or in `monitor`. */
 START_TEST(memory)
 {
     save_run("gpu", (struct made){.ranks = 2, .rate = 1});
@@ -248,9 +249,9 @@ static void save_trace_in(const char *dir, int rank, int ranks)
     write_file(path, trace_text, trace_bytes);
 }
 
-/* Sums between ranks and compute in trace_common.h's four steps, in ns: in step 1 sums from 310 to
- * 500, of which 310-360 and 420-440 also compute (120 exposed); in step 2 860-960, 905-925 (80); in
- * step 3 only while it computes; in step 4 1540-1640 (100). 300 of 1560 ns. */
+/* All-reduces and compute in trace_common.h's four steps, in ns. Step 1: all-reduces from 310 to
+ * 500, overlapped by compute in 310-360 and 420-440 (120 exposed). Step 2: 860-960, overlapped in
+ * 905-925 (80). Step 3: fully overlapped. Step 4: 1540-1640 (100). Total: 300 of 1560 ns. */
 START_TEST(exposed)
 {
     struct ss_runs runs = {0};
@@ -264,15 +265,16 @@ START_TEST(exposed)
     ck_assert_double_eq_tol(runs.at[0].step_ms, 390e-6, 1e-12);
     save_log("r/log.jsonl", (struct made){.ranks = 4, .rate = 1});
     expect_error(ss_runs_add(&runs, in_folder("r")), SS_ERR_MISMATCH,
-                 "a trace of 2 ranks beside a log of 4");
+                 "the trace has 2 ranks, the log 4");
     ck_assert_uint_eq(runs.count, 1);
     ss_runs_free(&runs);
 }
 END_TEST
 
-/* --- Which log */
+/* --- Choice of the log */
 
-/* Several logs in a folder, and other files that end alike: the one that came farthest. */
+/* Of several logs in a folder, next to other files of the same extension, the one with the most
+ * epochs is chosen. */
 START_TEST(several_logs)
 {
     struct ss_runs runs = {0};
@@ -286,12 +288,12 @@ START_TEST(several_logs)
     ck_assert_int_eq(ss_runs_add(&runs, folder), SS_OK);
     ck_assert_uint_eq(runs.count, 1);
     ck_assert_double_eq(runs.at[0].log.rate, 100);
-    ck_assert_int_eq(runs.at[0].has_exposed, 1); /* beside the log */
+    ck_assert_int_eq(runs.at[0].has_exposed, 1); /* next to the log */
     ss_runs_free(&runs);
 }
 END_TEST
 
-/* A run that was resumed into its log, and killed while it wrote a line. */
+/* A run that was resumed with the same log and killed within a line. */
 START_TEST(resumed)
 {
     struct ss_runs runs = {0};
@@ -313,7 +315,7 @@ START_TEST(resumed)
     ck_assert(isnan(log->train_loss));
     ck_assert_int_eq(log->ended, 0);
     ss_runs_free(&runs);
-    /* Resumed on more ranks, and killed before an epoch ended there: those figures are of one. */
+    /* Resumed on more ranks, but killed before an epoch ended: the figures are of one rank. */
     save_log("log.jsonl", (struct made){.rate = 5});
     say("{\"event\":\"start\",\"model\":\"resnet50\",\"ranks\":4,\"batch\":64,\"precision\":"
         "\"fp16\",\"nodes\":2,\"device\":\"cuda\",\"width\":\"8,8\",\"image_size\":64,\"images\":"
@@ -327,7 +329,7 @@ START_TEST(resumed)
 }
 END_TEST
 
-/* --- Logs that are wrong: a good one with a part replaced */
+/* --- Invalid logs: a valid one with a replacement */
 
 static const struct {
     const char *old, *new, *says;
@@ -381,15 +383,14 @@ START_TEST(no_logs)
     save("steps.jsonl", "{\"event\":\"step\"}\n");
     expect_error(ss_runs_add(&runs, in_folder("steps.jsonl")), SS_ERR_FORMAT, "no event \"start\"");
     ck_assert_int_eq(remove(in_folder("steps.jsonl")), 0);
-    save_run("good", (struct made){.rate = 1}); /* the bad one does not keep it out */
+    save_run("good", (struct made){.rate = 1}); /* is added despite the bad one */
     expect_error(ss_runs_add(&runs, folder), SS_ERR_FORMAT, "empty/log.jsonl: line 1: event");
     ck_assert_uint_eq(runs.count, 1);
     ss_runs_free(&runs);
 }
 END_TEST
 
-/* Of the folders that are looked into, for logs, for folders with logs and for what a monitor wrote, one
- * cannot be read. */
+/* One of the folders searched for logs, folders with logs and monitor files cannot be read. */
 START_TEST(unreadable)
 {
     struct ss_runs runs = {0};
@@ -410,7 +411,7 @@ START_TEST(unreadable)
 }
 END_TEST
 
-/* Of two logs of as many epochs the younger one, by less than a second. */
+/* Of two logs with equally many epochs the newer one is chosen, even if by less than a second. */
 START_TEST(younger)
 {
     struct ss_runs runs = {0};
@@ -429,7 +430,7 @@ START_TEST(younger)
 }
 END_TEST
 
-/* --- What is printed */
+/* --- Output */
 
 static char *print(void (*to)(const struct ss_scaling *s, FILE *out))
 {
@@ -476,7 +477,7 @@ static const char *const lines[] = {
     "not of the same kind: model: a in x, b in y.",
 };
 
-/* The processes of both ranks of a node take as much as those of one. */
+/* Memory scaling is per rank: the processes of two ranks on a node use as much as those of one. */
 START_TEST(memory_of_ranks)
 {
     save_run("a1", (struct made){.rate = 100, .device = "cpu"});
@@ -493,14 +494,14 @@ START_TEST(memory_of_ranks)
 }
 END_TEST
 
-/* Twice as many ranks that are more than 2.2 times as fast; a trace that there is not. */
+/* Efficiency above 110 % is flagged; a missing trace is noted. */
 START_TEST(marked)
 {
     save_run("a1", (struct made){.rate = 100});
     save_run("a2", (struct made){.ranks = 2, .rate = 219});
     char *text = print(to_markdown);
     ck_assert_ptr_null(strstr(text, "(!)"));
-    ck_assert_ptr_nonnull(strstr(text, "known of runs of several GPUs with --trace-steps."));
+    ck_assert_ptr_nonnull(strstr(text, "measured for runs of several GPUs with --trace-steps."));
     free(text);
     save_run("a4", (struct made){.ranks = 4, .rate = 444});
     text = print(to_markdown);
@@ -537,7 +538,7 @@ START_TEST(printed)
 }
 END_TEST
 
-/* Whatever is in a log: it makes a table, or is refused. */
+/* Damaged logs either give a table or are refused. */
 START_TEST(damaged)
 {
     static uint8_t b[1 << 14];

@@ -1,7 +1,7 @@
-/* Initial weights that need no file in the repository: a formula of a tensor's name and an element's
- * index, the same as values() in tests/reference/model_families.py.
+/* Writes initial weights computed from a tensor's name and an element's index, so that they need no
+ * file in the repository. Same formula as values() in tests/reference/model_families.py.
  *
- *   formula_weights MODEL.json OUT.safetensors     tensors in the order of their names
+ *   formula_weights MODEL.json OUT.safetensors     tensors sorted by name
  *
  * Exit code: 0, or 1 with a message. */
 #include "graph/graph_file.h"

@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
-# torchvision's own ResNet-50 at its full width, from JPEG files, against PyTorch: 10 steps at 64x64 on 1
-# and 2 ranks, 3 steps at 224x224, from weights that torchvision saved; the checkpoints written here are
-# loaded by torchvision with strict=True. Not part of `make check`: it needs PyTorch with torchvision and
-# takes minutes.
+# Compares torchvision's ResNet-50 at its full width, trained from JPEG files, with PyTorch: 10 steps at 64x64 on 1 and
+# 2 ranks, 3 steps at 224x224, from weights saved by torchvision. torchvision must load the checkpoints with
+# strict=True. Not part of `make check`: needs PyTorch with torchvision and takes minutes.
 #
-#   tests/reference/record_pictures.py --full DIR     once, and then in the build folder
-#   FULL=DIR tests/parity/full_parity.sh
+#   tests/reference/record_image_folder.py --full DIR     once
+#   FULL=DIR tests/parity/full_parity.sh              then, in the build folder
 #
 # Environment: as common.sh; PARITY_COMPARE (default tests/parity/parity_compare); THREADS of one rank (2);
-# CONV_ALGO (auto; direct rounds less).
+# CONV_ALGO (auto; direct has smaller rounding errors).
 . "${srcdir:-.}/tests/common.sh"
 
 COMPARE=${PARITY_COMPARE:-tests/parity/parity_compare}
@@ -16,9 +15,9 @@ REFERENCE=${srcdir:-.}/tests/reference
 THREADS=${THREADS:-2}
 CONV_ALGO=${CONV_ALGO:-auto}
 DEADLINE=3600
-: "${FULL:?the folder of record_pictures.py --full}"
+: "${FULL:?the folder of record_image_folder.py --full}"
 
-# recorded KEY: a number in the reference of $side and $ranks
+# recorded KEY: prints a number of the reference for $side and $ranks
 recorded() {
     sed -n "s/^ \"$1\": \\([0-9.]*\\).*/\\1/p" "$FULL/resnet50-$side/ranks$ranks.json"
 }
@@ -50,10 +49,10 @@ for case in 64:1 64:2 224:1; do
         continue
     }
     check "$side x $side, $ranks ranks: a run" train
-    check "$side x $side, $ranks ranks: as PyTorch" as_pytorch
+    check "$side x $side, $ranks ranks: matches PyTorch" as_pytorch
     check "$side x $side, $ranks ranks: evaluated" grep -q '"val_loss":[0-9]' "$work/run/log.json"
     check "$side x $side, $ranks ranks: torchvision loads the checkpoint with strict=True" \
-        /usr/bin/python3 -B "$REFERENCE/record_pictures.py" --check-strict "$work/run/latest/model.safetensors"
+        /usr/bin/python3 -B "$REFERENCE/record_image_folder.py" --check-strict "$work/run/latest/model.safetensors"
     rm -r "$work/run"
 done
 [ $((passed + failures)) -gt 0 ] || fail "$FULL holds no reference"

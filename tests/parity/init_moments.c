@@ -1,19 +1,21 @@
-/* What a checkpoint of untrained weights must hold for a model to have torchvision's or PyTorch's
- * own initial values.
+/* Checks that a checkpoint of untrained weights has the initial distribution of torchvision's or
+ * PyTorch's models.
  *
  *   init_moments RULE CHECKPOINT.safetensors
  *
- * RULE says how convolutions and linear layers start: "resnet" (He's normal with fan-out; Linear's
- * default), "vgg" (the same; normal with 0.01 and biases 0) or "default" (Conv2d's and Linear's). A
- * layer's kind is read from the shapes: nothing of the model's own description is used. Exit code:
- * 0 if all tensors agree, 1 if not, 2 if the file could not be read. */
+ * RULE is the initialization of convolutions and linear layers: "resnet" (He normal with fan-out;
+ * Linear's default), "vgg" (the same; normal with 0.01 and biases 0) or "default" (the defaults of
+ * Conv2d and Linear). The type of a layer is derived from the tensor shapes; the description of the
+ * model is not used.
+ *
+ * Exit code: 0 if all tensors match, 1 if not, 2 if the file could not be read. */
 #include "train/safetensors.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Estimates may be off by this many of their standard deviations; thousands are made. */
+/* Tolerance of an estimate, in standard deviations; thousands of estimates are tested. */
 static const double SIGMAS = 6;
 
 struct moments {
@@ -50,8 +52,9 @@ static int report(const struct ss_st_tensor *t, const char *what, double is, dou
     return 1;
 }
 
-/* The variance of n draws has the relative variance (kurtosis - 1) / n; `noise` is n times their
- * kurtosis's variance: with standardised moments m4, m6 and m8, m8 - 4 m4 m6 + 4 m4^3 - m4^2. */
+/* Checks mean, standard deviation and kurtosis of a tensor. The variance of n draws has the
+ * relative variance (kurtosis - 1) / n. noise: n times the variance of their kurtosis, which is,
+ * with standardized moments m4, m6 and m8, m8 - 4 m4 m6 + 4 m4^3 - m4^2. */
 static int spread(const struct ss_st_tensor *t, double std, double kurtosis, double noise)
 {
     struct moments m = moments_of(t);
@@ -74,7 +77,7 @@ static int uniform(const struct ss_st_tensor *t, double bound)
 {
     struct moments m = moments_of(t);
     int bad = spread(t, bound / sqrt(3), 1.8, 1.32);
-    /* The largest of n draws is below the bound, and not far below. */
+    /* The largest of n draws is slightly below the bound. */
     if (!(m.largest <= bound * (1 + 1e-6) && m.largest >= bound * (1 - 30 / m.n)))
         bad |= report(t, "largest value", m.largest, bound);
     return bad;
@@ -94,7 +97,7 @@ static int ends_with(const char *name, const char *end)
     return n >= k && !strcmp(name + n - k, end);
 }
 
-/* A bias belongs to the weight beside it, which tells what the layer is. */
+/* Returns the weight of the same layer as a bias; its shape indicates the layer type. */
 static const struct ss_st_tensor *weight_beside(const struct ss_safetensors *st, const char *name)
 {
     char weight[256];
@@ -104,7 +107,7 @@ static const struct ss_st_tensor *weight_beside(const struct ss_safetensors *st,
 
 static int is_checked(const struct ss_st_tensor *t)
 {
-    /* Not running statistics: a step has changed them. */
+    /* Excludes running statistics, which the step has changed. */
     return t->dtype == SS_ST_F32 && (ends_with(t->name, ".bias") || ends_with(t->name, ".weight"));
 }
 

@@ -1,4 +1,4 @@
-# Against what PyTorch computed (tests/reference)
+# Comparison with results of PyTorch (tests/reference)
 check_PROGRAMS += tests/parity/parity_compare tests/parity/recipe_compare tests/parity/init_moments \
 	tests/parity/formula_weights
 run_log = tests/parity/run_log.c tests/parity/run_log.h

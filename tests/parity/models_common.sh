@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# models_common.sh: what tests of recorded model files share, instead of common.sh.
+# models_common.sh: shared code of tests with recorded model files; source it instead of common.sh.
 # shellcheck source=tests/common.sh
 . "${srcdir:-.}/tests/common.sh"
 
@@ -7,11 +7,11 @@ COMPARE=${RECIPE_COMPARE:-tests/parity/recipe_compare}
 WEIGHTS=${FORMULA_WEIGHTS:-tests/parity/formula_weights}
 REFERENCE=${srcdir:-.}/tests/reference
 
-# as_pytorch NAME RANKS OPTION...: a run is as recorded. The numbers are those of record_models.py.
+# as_pytorch NAME RANKS OPTION...: checks that a run matches the recording. The numbers are those of record_models.py.
 as_pytorch() {
     local name=$1 ranks=$2 model=$REFERENCE/models/$1.json init=$work/$1.safetensors out=$work/run lr=1e-4
     [[ $name =~ ^(${MODELS:-.*})$ ]] || return 0
-    case $name in # SLOW and SLOWER there
+    case $name in # SLOW and SLOWER in record_models.py
     resnext50 | wide_resnet50_2 | googlenet | densenet121 | mobilenet_v2 | mnasnet0_5 | regnet_x_400mf) lr=1e-5 ;;
     regnet_y_400mf | shufflenet_v2_x0_5) lr=2e-6 ;;
     esac

@@ -1,15 +1,15 @@
-/* Compare a run with a recorded reference, or two checkpoints with each other.
+/* Compares a run with a recorded reference, or two checkpoints with each other.
  *
  *   parity_compare REFERENCE.json REFERENCE.safetensors LOG.json CHECKPOINT.safetensors
- *       every step's loss within LOSS_BOUND relative, every tensor within TENSOR_BOUND of relative
- *       norm ||a-b||/||b||, integers equal, the same names and shapes; validation loss and accuracy
- *       where the log's last epoch has them
+ *       the loss of each step within the relative error LOSS_BOUND, each tensor within the relative
+ *       norm ||a-b||/||b|| TENSOR_BOUND, integers equal, the same names and shapes; validation loss
+ *       and accuracy if the last epoch of the log has them
  *   parity_compare --losses REFERENCE.json LOG.json STEPS
- *       the losses of the first STEPS alone
+ *       only the losses of the first STEPS
  *   parity_compare --close A.safetensors B.safetensors
- *       every tensor as above, B in the place of the reference
+ *       every tensor as above, with B as the reference
  *   parity_compare --bit-equal A.safetensors B.safetensors
- *       the same names, types and shapes, and every byte of every tensor
+ *       the same names, types and shapes, and all tensors bit-identical
  *
  * Prints the worst figures. Exit code: 0 within bounds, 1 not, 2 a file could not be read. */
 #include "run_log.h"
@@ -23,7 +23,7 @@
 
 static const double LOSS_BOUND = 1e-4;
 static const double TENSOR_BOUND = 1e-3;
-/* Evaluation comes after all updates, so it inherits the tensors' differences. */
+/* Evaluation follows all updates, so it includes the differences of the tensors. */
 static const double EVAL_BOUND = 1e-3;
 
 static int compare_losses(const json_t *expected, const struct run_log *log)
@@ -48,7 +48,7 @@ static int compare_eval(const json_t *expected, const struct run_log *log)
     double want = json_number_value(json_object_get(expected, "loss"));
     double correct = json_number_value(json_object_get(expected, "correct"));
     struct worst loss = {.value = fabs(log->val_loss - want) / fabs(want)};
-    /* A near tie may go either way: one sample may differ. */
+    /* Rounding may decide a near tie: one sample may differ. */
     struct worst accuracy = {.value = fabs(log->val_accuracy * samples - correct)};
     int bad = worst_verdict("validation loss", &loss, EVAL_BOUND);
     return worst_verdict("validation correct", &accuracy, 1.001) | bad;
@@ -74,8 +74,9 @@ static double relative_norm(const struct ss_st_tensor *a, const struct ss_st_ten
     return difference == 0 ? 0 : sqrt(difference / norm);
 }
 
-/* Walk over the tensors of both files. compare(a, b) sees each pair of the same type and shape;
- * names that only one file has, or other shapes, are told and counted here. */
+/* Calls compare(a, b) for each pair of tensors of the same name, type and shape. Prints names that
+ * only one file has, and different types or shapes, and counts them as differences. Returns 0 if
+ * all are equal, else 1. */
 static int for_each_pair(const struct ss_safetensors *fa, const struct ss_safetensors *fb,
                          int (*compare)(const struct ss_st_tensor *, const struct ss_st_tensor *,
                                         void *),
@@ -86,7 +87,7 @@ static int for_each_pair(const struct ss_safetensors *fa, const struct ss_safete
         const struct ss_st_tensor *b = ss_safetensors_get(fb, i);
         const struct ss_st_tensor *a = ss_safetensors_find(fa, b->name);
         if (!a || !same_kind(a, b)) {
-            printf("  %s: %s\n", b->name, a ? "another type or shape" : "missing");
+            printf("  %s: %s\n", b->name, a ? "different type or shape" : "missing");
             bad = 1;
         } else {
             bad |= compare(a, b, arg);
@@ -146,7 +147,8 @@ out:
     return rc;
 }
 
-/* The losses of a run and the evaluation in its log; those of the first `steps` alone if that is not 0. */
+/* Compares the losses and the evaluation of a run's log; if steps is not 0, only the losses of the
+ * first steps. */
 static int compare_log(const char *reference, const char *log_path, size_t steps)
 {
     json_error_t error;

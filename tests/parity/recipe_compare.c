@@ -1,14 +1,20 @@
-/* Compare a run with what record_recipes.py recorded of its recipe.
+/* Compares a run with the recording of its recipe by record_recipes.py.
  *
  *   recipe_compare INIT.safetensors RECORDED.safetensors CASE.RANKS LOG.json WEIGHTS.safetensors
  *                  [EMA.safetensors]
  *
- * INIT gives the tensors' order. Losses and samples of tensors, the latter by relative norm
- * ||a-b||/||b||, may stray from the recorded truth, fp64, twice as far as PyTorch's fp32 does, or
- * LEAST, the first loss LEAST (Winograd's transforms round more than a direct sum: after 10 steps of a small ResNet-18
- * 1.3e-5); learning rates, where they are recorded, LR_BOUND. With small
- * learning rates tensors change by less than LEAST: each may stray by UPDATE_BOUND of its recorded
- * change; without its gradient it strays by all of it.
+ * INIT defines the order of the tensors. Bounds, relative to the recorded fp64 values:
+ *
+ *   losses, tensor samples  max(LEAST, twice the error of PyTorch's fp32); of tensors, the relative
+ *                           norm ||a-b||/||b||
+ *   first loss              LEAST
+ *   learning rates          LR_BOUND, if they are recorded
+ *   updates of tensors      UPDATE_BOUND of the recorded change of each tensor: with small learning
+ *                           rates, tensors change by less than LEAST. Without its gradient a tensor
+ *                           has an error of 1
+ *
+ * LEAST allows for Winograd transforms, which round more than a direct sum: 1.3e-5 after 10 steps
+ * of a small ResNet-18.
  *
  * Exit code: 0 within bounds, 1 not, 2 a file could not be read. */
 #include "run_log.h"
@@ -20,9 +26,9 @@
 #include <string.h>
 
 static const double LEAST = 2e-5, LR_BOUND = 1e-9, UPDATE_BOUND = 0.7;
-enum { SAMPLE = 32 }; /* elements at most, as in record_recipes.py */
+enum { SAMPLE = 32 }; /* maximum number of elements, as in record_recipes.py */
 
-/* PART of the case; NULL if it has none. */
+/* Returns the recorded tensor NAME.PART, or NULL. */
 static const struct ss_st_tensor *part_of(const struct ss_safetensors *recorded, const char *name,
                                           const char *part)
 {
@@ -31,7 +37,7 @@ static const struct ss_st_tensor *part_of(const struct ss_safetensors *recorded,
     return ss_safetensors_find(recorded, full);
 }
 
-/* Element i, of fp32 or fp64; the data may be unaligned. */
+/* Returns element i of an fp32 or fp64 tensor; the data may be unaligned. */
 static double element(const struct ss_st_tensor *t, size_t i)
 {
     double d;
@@ -62,8 +68,9 @@ static int compare_steps(const char *what, size_t n, const double *got,
     return worst_verdict(what, &worst, bound);
 }
 
-/* A tensor's sample and the recorded one, from element *at on, which is moved behind it.
- * *of_change: the same difference relative to the recorded change since the initial value. */
+/* Returns the relative norm of the difference between a tensor's sample and the recorded one, which
+ * begins at element *at; advances *at past it. *of_change: the difference relative to the recorded
+ * change since the initial value. */
 static double relative_norm(const struct ss_st_tensor *t, const struct ss_st_tensor *init,
                             const struct ss_st_tensor *want, size_t *at, double *of_change)
 {
@@ -100,7 +107,7 @@ static int compare_weights(const char *what, const struct ss_safetensors *order,
     }
     ss_safetensors_close(got);
     if (at != elements(want))
-        worst_update(&worst, NAN, "the number of elements");
+        worst_update(&worst, NAN, "number of elements");
     return worst_verdict(what, &worst, bound) | worst_verdict("updates", &updates, UPDATE_BOUND);
 }
 
@@ -120,7 +127,7 @@ static int compare(const struct ss_safetensors *order, const struct ss_safetenso
     snprintf(recipe, sizeof recipe, "%.*s", (int)strcspn(name, "."), name);
     lrs = part_of(recorded, recipe, "lr");
     if (!losses || !tensors || !fp32 || !averages != !ema) {
-        fprintf(stderr, "%s: not recorded, or without averaged weights\n", name);
+        fprintf(stderr, "%s: not recorded, or without EMA weights\n", name);
         return 2;
     }
     struct run_log log;
@@ -132,7 +139,7 @@ static int compare(const struct ss_safetensors *order, const struct ss_safetenso
             rc |= compare_steps("learning rate", elements(lrs), log.lr, lrs, LR_BOUND);
         rc |= compare_weights("tensors", order, weights, tensors, bound_of(fp32, 1));
         if (ema)
-            rc |= compare_weights("averages", order, ema, averages, bound_of(fp32, 1));
+            rc |= compare_weights("EMA", order, ema, averages, bound_of(fp32, 1));
     }
     free(log.loss);
     return rc;

@@ -14,7 +14,7 @@ void worst_update(struct worst *w, double value, const char *what)
     snprintf(w->what, sizeof w->what, "%s", what);
 }
 
-/* Written so that a NaN is out of bounds. */
+/* The comparison treats NaN as out of bounds. */
 int worst_verdict(const char *what, const struct worst *w, double bound)
 {
     int good = w->value <= bound;
@@ -29,13 +29,13 @@ static void read_event(const json_t *event, struct run_log *log)
     if (kind && strcmp(kind, "step") == 0) {
         json_int_t step = json_integer_value(json_object_get(event, "step"));
         const json_t *loss = json_object_get(event, "loss");
-        /* Another step, or the same twice: more steps than asked, or two ranks in one log. */
+        /* A step out of range or repeated: too many steps, or two ranks in one log. */
         if (step >= 1 && (size_t)step <= log->steps && isnan(log->loss[step - 1]) &&
             json_is_number(loss)) {
             log->loss[step - 1] = json_number_value(loss);
             log->lr[step - 1] = json_number_value(json_object_get(event, "lr"));
         } else {
-            printf("  step event %lld: a step too many, or no loss\n", (long long)step);
+            printf("  step event %lld: unexpected step, or no loss\n", (long long)step);
             log->stray_steps++;
         }
     } else if (kind && strcmp(kind, "epoch") == 0) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Models start as their PyTorch twins do: a step that changes no weight writes a checkpoint of initial
-# values, whose distribution is tested tensor by tensor; the seed decides them.
+# Checks that models have the initial values of their PyTorch counterparts: a step that changes no weight writes a
+# checkpoint, and the distribution of each tensor is tested. The seed determines the values.
 #
 # Environment: as common.sh; PARITY_COMPARE (default tests/parity/parity_compare), INIT_MOMENTS (default
 # tests/parity/init_moments).
@@ -10,7 +10,7 @@ COMPARE=${PARITY_COMPARE:-tests/parity/parity_compare}
 MOMENTS=${INIT_MOMENTS:-tests/parity/init_moments}
 make_data 32 8
 
-# initial NAME MODEL WIDTHS SEED
+# initial NAME MODEL WIDTHS SEED: writes the initial values to $work/NAME
 initial() {
     run "$STARSTEP" train --model "$2" --device cpu --width "$3" --data-dir "$work/data" --batch-size 8 \
         --max-steps 1 --epochs 1 --base-lr 0 --momentum 0 --weight-decay 0 --seed "$4" --threads 1 \
@@ -28,13 +28,13 @@ wideresnet default 8,16,32,64
 CASES
 
 check "a second run" initial again resnet50 16,32,64,96 5
-check "the same seed, the same bits" "$COMPARE" --bit-equal \
+check "same seed: bit-identical" "$COMPARE" --bit-equal \
     "$work/again/latest/model.safetensors" "$work/resnet50/latest/model.safetensors"
 check "a run of another seed" initial other resnet50 16,32,64,96 6
-check "another seed, other values of the same distribution" \
+check "another seed: the same distribution" \
     "$MOMENTS" resnet "$work/other/latest/model.safetensors"
-# A convolution, and not only the running statistics
+# A convolution must differ, not only the running statistics.
 run "$COMPARE" --bit-equal "$work/other/latest/model.safetensors" "$work/resnet50/latest/model.safetensors"
-check "another seed, other weights" grep -q 'layer4.2.conv3.weight: first differs' "$work/out"
+check "another seed: different weights" grep -q 'layer4.2.conv3.weight: first differs' "$work/out"
 
 finish

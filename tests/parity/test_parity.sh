@@ -1,11 +1,11 @@
 #!/bin/sh
-# What PyTorch computes, starstep computes: the same losses and final weights as the references in
-# tests/reference (PyTorch on 1 rank, DistributedDataParallel on 2, 4 and 8), and the same bits
-# whatever the number of loaders, the bucket size and the repetition.
+# Compares losses and final weights with the references in tests/reference (PyTorch on 1 rank,
+# DistributedDataParallel on 2, 4 and 8). Results must be bit-identical for any number of load workers,
+# any bucket size, and repeated runs.
 #
 # Environment: STARSTEP (default ./starstep), PARITY_COMPARE (default tests/parity/parity_compare),
-# MPIEXEC (default mpiexec), srcdir (default .). PyTorch is not needed, but used for one more check
-# where /usr/bin/python3 has it. Exit code 77: nothing could be tested.
+# MPIEXEC (default mpiexec), srcdir (default .). PyTorch is not required; if /usr/bin/python3 has it, one
+# more check is run. Exit code 77: skipped.
 set -u
 # shellcheck source=tests/skip.sh
 . "${srcdir:-.}/tests/skip.sh"
@@ -14,7 +14,7 @@ STARSTEP=${STARSTEP:-./starstep}
 COMPARE=${PARITY_COMPARE:-tests/parity/parity_compare}
 MPIEXEC=${MPIEXEC:-mpiexec}
 REFERENCE=${srcdir:-.}/tests/reference
-DEADLINE=${PARITY_DEADLINE:-300} # seconds for one run: a hang is a failure, not a stuck test
+DEADLINE=${PARITY_DEADLINE:-300} # seconds for one run, so that a hang is reported as a failure
 
 info=$("$STARSTEP" info 2>&1) || { echo "skipped: $STARSTEP cannot be run"; exit 77; }
 
@@ -36,7 +36,7 @@ failures=0
 passed=0
 threads=1
 
-# Count the result $1 of check $2.
+# result CODE WHAT: counts and prints the result of a check
 result()
 {
     if [ "$1" -eq 0 ]; then
@@ -48,7 +48,7 @@ result()
     fi
 }
 
-# train WIDTHS RANKS NAME [OPTION...]: one run of the recorded case, into $scratch/NAME. The numbers
+# train WIDTHS RANKS NAME [OPTION...]: runs the recorded case, with output in $scratch/NAME. The numbers
 # are those of record.py.
 train()
 {
@@ -84,8 +84,8 @@ same_bits()
     "$COMPARE" --bit-equal "$(checkpoint_of "$1")" "$(checkpoint_of "$2")"
 }
 
-# as_pytorch RANKS NAME: a run of widths $w within the bounds of its reference. The comparison skips an
-# evaluation that the log does not have.
+# as_pytorch RANKS NAME: checks that a run of widths $w is within the bounds of its reference. The
+# comparison skips the evaluation if the log has none, so its presence is checked first.
 as_pytorch()
 {
     reference=$REFERENCE/$(name_of "$w")/ranks$1
@@ -93,27 +93,27 @@ as_pytorch()
         "$COMPARE" "$reference.json" "$reference.safetensors" "$scratch/$2/log.json" "$(checkpoint_of "$2")"
 }
 
-# repeat WHAT RANKS [OPTION...]: the same bits as the plain run of those ranks.
+# repeat WHAT RANKS [OPTION...]: checks that a run is bit-identical to the plain run on those ranks
 repeat()
 {
     what=$1 n=$2
     shift 2
     train "$w" "$n" again "$@" && same_bits again "ranks$n"
-    result $? "widths $w, $n rank(s): $what - the same bits"
+    result $? "widths $w, $n rank(s): $what: bit-identical"
     rm -rf "$scratch/again"
 }
 
 for w in 8,16,24,32 12,20,24,40; do
     for n in 1 2 4 8; do
         [ "$n" -le "$ranks_available" ] || continue
-        # With several ranks the program itself compares the replicas at the end.
+        # With several ranks the program compares the replicas at the end.
         train "$w" "$n" "ranks$n" && as_pytorch "$n" "ranks$n"
-        result $? "widths $w, $n rank(s): as PyTorch"
+        result $? "widths $w, $n rank(s): matches PyTorch"
         [ "$n" -gt 4 ] || repeat "a second run" "$n"
     done
-    threads=2 # these may add in another order: within the bounds, not the same bits
+    threads=2 # the order of additions may differ: within the bounds, not bit-identical
     train "$w" 1 ranks1-threads2 && as_pytorch 1 ranks1-threads2
-    result $? "widths $w, 2 threads: as PyTorch"
+    result $? "widths $w, 2 threads: matches PyTorch"
     threads=1
     repeat "1 load worker" 1 --workers 1
     repeat "4 load workers" 1 --workers 4
@@ -122,8 +122,8 @@ for w in 8,16,24,32 12,20,24,40; do
 
     if [ "$ranks_available" -gt 1 ]; then
         repeat "4 load workers" 2 --workers 4
-        # An all-reduce over other boundaries may add in another order where there are more than two
-        # addends; two have only one sum.
+        # With more than two ranks, an all-reduce with other bucket boundaries may add in another order.
+        # With two ranks the order does not matter.
         repeat "small buckets" 2 --bucket-mb 0.05 --first-bucket-mb 0.01
     fi
 

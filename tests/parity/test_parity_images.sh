@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# torchvision's ResNet-50, narrow, from a folder of JPEG files: losses, final weights and evaluation of
-# the references in tests/reference (record_pictures.py: PIL and torchvision's evaluation transform;
+# Trains a narrow version of torchvision's ResNet-50 from a folder of JPEG files. Compares losses, final weights and
+# evaluation with the references in tests/reference (record_image_folder.py: PIL and torchvision's evaluation transform;
 # PyTorch on 1 rank, DistributedDataParallel on 2 and 3).
 #
-# Runs of one global batch on 1, 2 and 3 ranks do not agree with each other, and should not: BatchNorm
-# normalises over a rank's own images. What must agree is each run with PyTorch's on as many ranks, and
-# the evaluation of given weights on any number.
+# Runs of the same global batch on 1, 2 and 3 ranks differ as expected, because BatchNorm normalizes over a rank's own
+# images. Each run must match PyTorch's on as many ranks. The evaluation of given weights must not depend on the number
+# of ranks.
 #
-# Environment: as common.sh; PARITY_COMPARE (default tests/parity/parity_compare). PyTorch is not needed.
+# Environment: as common.sh; PARITY_COMPARE (default tests/parity/parity_compare). PyTorch is not required.
 . "${srcdir:-.}/tests/common.sh"
 
 COMPARE=${PARITY_COMPARE:-tests/parity/parity_compare}
 REFERENCE=${srcdir:-.}/tests/reference
-reference=$REFERENCE/pictures-resnet50
-model=(--model resnet50 --device cpu --width "4,5,6,7" --data-dir "$REFERENCE/pictures" --image-size 64
+reference=$REFERENCE/image-folder-resnet50
+model=(--model resnet50 --device cpu --width "4,5,6,7" --data-dir "$REFERENCE/image-folder" --image-size 64
     --batch-size 24 --threads 1)
 
-# on RANKS COMMAND...
+# on RANKS COMMAND...: runs a command on as many ranks
 on() {
     local ranks=$1
     shift
@@ -24,7 +24,7 @@ on() {
     run "$@"
 }
 
-# train RANKS: the recorded run. The numbers are those of record_pictures.py.
+# train RANKS: runs the recorded case. The numbers are those of record_image_folder.py.
 train() {
     local out=$work/ranks$1
     mkdir "$out"
@@ -39,17 +39,17 @@ as_pytorch() {
         "$work/ranks$1/latest/model.safetensors"
 }
 
-# has_evaluation RANKS: the comparison skips what the log does not have
+# has_evaluation RANKS: checks that the log has an evaluation; without one the comparison skips it
 has_evaluation() {
     grep -q '"val_loss":[0-9]' "$work/ranks$1/log.json"
 }
 
-# recorded KEY: of the evaluation in ranks1.json
+# recorded KEY: prints a number of the evaluation in ranks1.json
 recorded() {
     sed -n "/^ \"eval\"/,/}/ s/.*\"$1\": \\([0-9.]*\\).*/\\1/p" "$reference/ranks1.json"
 }
 
-# evaluate RANKS: the weights that PyTorch trained
+# evaluate RANKS: evaluates the weights trained by PyTorch
 evaluate() {
     local loss
     on "$1" "$STARSTEP" eval "${model[@]}" --init "$reference/ranks1.safetensors"
@@ -63,8 +63,8 @@ for ranks in 1 2 3; do
         break
     fi
     check "$ranks ranks: a run" train $ranks
-    check "$ranks ranks: as PyTorch" as_pytorch $ranks
+    check "$ranks ranks: matches PyTorch" as_pytorch $ranks
     check "$ranks ranks: evaluated" has_evaluation $ranks
-    check "$ranks ranks: PyTorch's weights, evaluated as by PyTorch" evaluate $ranks
+    check "$ranks ranks: evaluation of PyTorch's weights matches PyTorch" evaluate $ranks
 done
 finish

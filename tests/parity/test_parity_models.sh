@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# torchvision's families of models, from model files: losses and weights of 10 steps as PyTorch computes them, on one
-# rank and some on two, recorded in tests/reference/models (record_models.py says how).
+# torchvision's model families, from model files: compares losses and weights of 10 steps with PyTorch, on one rank and
+# for some families on two, as recorded in tests/reference/models by record_models.py.
 #
 # Environment: as common.sh; RECIPE_COMPARE (default tests/parity/recipe_compare), FORMULA_WEIGHTS (default
-# tests/parity/formula_weights); MODELS, a regular expression: only families whose names match as a whole. PyTorch is
-# not needed.
+# tests/parity/formula_weights); MODELS, a regular expression: runs only families whose whole name matches. PyTorch is
+# not required.
 # shellcheck source=tests/parity/models_common.sh
 . "${srcdir:-.}/tests/parity/models_common.sh"
 
@@ -18,5 +18,5 @@ if have_ranks; then
 else
     echo "note: this build or machine has no ranks; cases of 2 ranks are skipped"
 fi
-[ $((passed + failures)) -gt 0 ] || fail "MODELS names no case: ${MODELS:-}"
+[ $((passed + failures)) -gt 0 ] || fail "MODELS matches no case: ${MODELS:-}"
 finish

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Training recipes on 1 and 2 ranks: losses, learning rates and weights of 20 steps as PyTorch computes them,
-# recorded in tests/reference/recipes (record_recipes.py says how, and from what each case keeps away).
+# Training recipes on 1 and 2 ranks: compares losses, learning rates and weights of 20 steps with PyTorch, as recorded
+# in tests/reference/recipes by record_recipes.py, which also lists the recipes that each case must differ from.
 #
-# Environment: as common.sh; RECIPE_COMPARE (default tests/parity/recipe_compare); RECIPES, a regular
-# expression: only cases whose names match as a whole. PyTorch is not needed.
+# Environment: as common.sh; RECIPE_COMPARE (default tests/parity/recipe_compare); RECIPES, a regular expression: runs
+# only cases whose whole name matches. PyTorch is not required.
 . "${srcdir:-.}/tests/common.sh"
 
 COMPARE=${RECIPE_COMPARE:-tests/parity/recipe_compare}
@@ -12,10 +12,10 @@ init=$REFERENCE/w8-16-24-32/init.safetensors
 recorded=$REFERENCE/recipes/recorded.safetensors
 sgd=(--optimizer sgd --base-lr 5e-4 --momentum 0.9 --weight-decay 0.1)
 adam=(--optimizer adam --base-lr 2e-5 --weight-decay 0.1)
-keep_last=(--batch-size 64 --epochs 4 --no-drop-last) # 6 steps an epoch, the last of 10 images
+keep_last=(--batch-size 64 --epochs 4 --no-drop-last) # 6 steps per epoch, the last with 10 images
 adamw=(--optimizer adamw --base-lr 2e-5 --weight-decay 2)
 
-# train RANKS NAME OPTION...: a run into $work/NAME. The numbers are those of record_recipes.py.
+# train RANKS NAME OPTION...: runs a case, with output in $work/NAME. The numbers are those of record_recipes.py.
 train() {
     local ranks=$1 out=$work/$2
     rm -rf "$out"
@@ -28,7 +28,7 @@ train() {
     return "$code"
 }
 
-# recipe CASE RANKS OPTION...: a run is as recorded
+# recipe CASE RANKS OPTION...: checks that a run matches the recording
 recipe() {
     local name=$1 ranks=$2 out=$work/$1 average
     [[ $name =~ ^(${RECIPES:-.*})$ ]] || return 0
@@ -46,11 +46,11 @@ recipe() {
     check "$name, $ranks rank(s)" [ $code -eq 0 ]
 }
 
-# sharded CASE OPTION...: the run of 2 ranks again, each with its share of the optimizer: the same bits
+# sharded CASE OPTION...: repeats the run on 2 ranks with a sharded optimizer, which must be bit-identical
 sharded() {
     [ -d "$work/$1" ] || return 0
     check "$1, sharded: a run" train 2 sharded "${@:2}" --shard-optimizer
-    check "$1, sharded: the same bits" cmp "$work/$1/latest/model.safetensors" "$work/sharded/latest/model.safetensors"
+    check "$1, sharded: bit-identical" cmp "$work/$1/latest/model.safetensors" "$work/sharded/latest/model.safetensors"
 }
 
 for ranks in 1 2; do
@@ -87,5 +87,5 @@ for ranks in 1 2; do
         sharded adamw "${adamw[@]}"
     fi
 done
-[ $((passed + failures)) -gt 0 ] || fail "RECIPES names no case: ${RECIPES:-}"
+[ $((passed + failures)) -gt 0 ] || fail "RECIPES matches no case: ${RECIPES:-}"
 finish

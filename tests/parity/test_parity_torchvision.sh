@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# torchvision's ResNet-50 and VGG-11 with BatchNorm, narrow: the losses, final weights and evaluation of
-# the references in tests/reference (PyTorch on 1 rank, DistributedDataParallel on 2), and the same bits
-# whatever the number of loaders, the bucket size and the repetition.
+# Narrow versions of torchvision's ResNet-50 and VGG-11 with BatchNorm: compares losses, final weights and evaluation
+# with the references in tests/reference (PyTorch on 1 rank, DistributedDataParallel on 2). Results must be
+# bit-identical for any number of load workers, any bucket size, and repeated runs.
 #
-# Environment: as common.sh; PARITY_COMPARE (default tests/parity/parity_compare). PyTorch is not needed, but
-# used for one more check where /usr/bin/python3 has torchvision.
+# Environment: as common.sh; PARITY_COMPARE (default tests/parity/parity_compare). PyTorch is not required; if
+# /usr/bin/python3 has torchvision, one more check is run.
 . "${srcdir:-.}/tests/common.sh"
 
 COMPARE=${PARITY_COMPARE:-tests/parity/parity_compare}
 REFERENCE=${srcdir:-.}/tests/reference
 
-# train RANKS NAME [OPTION...]: one run of the recorded case of $model, into $work/NAME. The numbers are
-# those of record_torchvision.py.
+# train RANKS NAME [OPTION...]: runs the recorded case of $model, with output in $work/NAME. The numbers are those of
+# record_torchvision.py.
 train() {
     local ranks=$1 out=$work/$2
     shift 2
@@ -36,12 +36,12 @@ same_bits() {
     "$COMPARE" --bit-equal "$work/$1/latest/model.safetensors" "$work/$2/latest/model.safetensors"
 }
 
-# repeat RANKS [OPTION...]: the same bits as the first run on those ranks
+# repeat RANKS [OPTION...]: checks that a run is bit-identical to the first one on those ranks
 repeat() {
     train "$1" again "${@:2}" && same_bits again "ranks$1"
 }
 
-# has_evaluation NAME: the comparison skips what the log does not have
+# has_evaluation NAME: checks that the log has an evaluation; without one the comparison skips it
 has_evaluation() {
     grep -q '"val_loss":[0-9]' "$work/$1/log.json"
 }
@@ -50,15 +50,15 @@ for case in resnet50:8,12,20,24 vgg11_bn:8,12,16,20,24,30; do
     model=${case%:*} widths=${case#*:}
     reference=$REFERENCE/$model-w${widths//,/-}
     check "$model: a run on 1 rank" train 1 ranks1
-    check "$model, 1 rank: as PyTorch" as_pytorch 1 ranks1
+    check "$model, 1 rank: matches PyTorch" as_pytorch 1 ranks1
     check "$model, 1 rank: evaluated" has_evaluation ranks1
-    check "$model: 3 load workers and small buckets - the same bits" \
+    check "$model: 3 load workers and small buckets: bit-identical" \
         repeat 1 --workers 3 --bucket-mb 0.05 --first-bucket-mb 0.01
     if have_ranks; then
         check "$model: a run on 2 ranks" train 2 ranks2
-        check "$model, 2 ranks: as DistributedDataParallel" as_pytorch 2 ranks2
+        check "$model, 2 ranks: matches DistributedDataParallel" as_pytorch 2 ranks2
         check "$model, 2 ranks: evaluated" has_evaluation ranks2
-        check "$model, 2 ranks: a second run - the same bits" repeat 2
+        check "$model, 2 ranks: a second run: bit-identical" repeat 2
     else
         echo "note: this build or machine has no ranks; cases of 2 ranks are skipped"
     fi
@@ -69,7 +69,7 @@ for case in resnet50:8,12,20,24 vgg11_bn:8,12,16,20,24,30; do
     fi
 done
 
-# On 32x32 the last stage's maps are 1x1; PyTorch refuses one image a step there, too.
+# At 32x32 the maps of the last stage are 1x1; PyTorch also refuses a batch of one image.
 run "$STARSTEP" train --model resnet50 --device cpu --width 8,8,8,8 --data-dir "$REFERENCE/data" \
     --batch-size 1 --threads 1
 check "one value per channel has no variance" \

@@ -1,4 +1,4 @@
-"""CIFAR-100's binary format, and small synthetic data sets in it.
+"""Reader of CIFAR-100's binary format, and writer of small synthetic data sets in it.
 
 A record is <coarse label><fine label><3072 bytes: red, green, blue planes of 32x32>.
 """
@@ -13,18 +13,17 @@ RECORD_BYTES = 2 + 3 * 32 * 32
 
 
 def read(path):
-    """Images (N,3,32,32) uint8 and fine labels (N,) int64."""
+    """Reads a file; returns images (N,3,32,32) uint8 and fine labels (N,) int64."""
     raw = np.fromfile(path, dtype=np.uint8)
     if raw.size == 0 or raw.size % RECORD_BYTES:
-        raise ValueError(f"{path}: {raw.size} bytes are no whole number of {RECORD_BYTES}-byte records")
+        raise ValueError(f"{path}: {raw.size} bytes are not a multiple of the record size, {RECORD_BYTES} bytes")
     records = raw.reshape(-1, RECORD_BYTES)
     return records[:, 2:].reshape(-1, 3, 32, 32).copy(), records[:, 1].astype(np.int64)
 
 
 def write_synthetic(path, count, seed):
-    """Noisy images around one of 100 smooth class patterns (the same in every file), so that the
-    labels can be learnt. Noise keeps neighbouring pixels apart: a maximum over near ties would depend
-    on rounding."""
+    """Writes noisy images around one of 100 smooth class patterns (the same in every file), so that the labels can be
+    learned. The noise separates neighboring pixels: a maximum over near ties would depend on rounding."""
     patterns = np.random.RandomState(0).normal(size=(100, 3, 4, 4))
     rng = np.random.RandomState(seed)
     labels = rng.randint(0, 100, size=count)

@@ -1,6 +1,6 @@
-"""What starstep draws for a sample of pictures and for the order of an epoch, written again from its
-description: RandomResizedCrop and a flip, and a Fisher-Yates shuffle, from Philox4x32-10, keyed by seed
-and purpose, counted by epoch and sample."""
+"""Independent implementation of starstep's random draws: RandomResizedCrop and flip of an image sample, and the
+Fisher-Yates shuffle of an epoch. The generator is Philox4x32-10 with a key of seed and purpose and a counter of epoch
+and sample."""
 
 import math
 
@@ -10,7 +10,7 @@ SCALE, RATIO, TRIES = (0.08, 1.0), (3.0 / 4.0, 4.0 / 3.0), 10
 
 
 def mix(a, b):
-    """splitmix64's finaliser."""
+    """The finalizer of splitmix64."""
     z = (a + 0x9E3779B97F4A7C15 * (b + 1)) & MASK64
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & MASK64
     z = (z ^ (z >> 27)) * 0x94D049BB133111EB & MASK64
@@ -35,14 +35,14 @@ def words(seed, purpose, epoch, sample):
 
 
 def between(stream, low, high):
-    """Uniform with 53 bits."""
+    """Returns a uniform number in low .. high with 53 bits."""
     bits = next(stream) << 21
     bits |= next(stream) >> 11
     return low + (high - low) * (bits * 2.0**-53)
 
 
 def below(stream, n):
-    """Uniform in 0 .. n-1: words of the short interval at the bottom are thrown away."""
+    """Returns a uniform integer in 0 .. n-1; rejects words below 2^32 mod n to avoid bias."""
     while True:
         word = next(stream)
         if word >= 2**32 % n:
@@ -50,7 +50,7 @@ def below(stream, n):
 
 
 def draw(seed, epoch, sample, width, height):
-    """(x, y, width, height, flip). The steps after the flip are those of torchvision's get_params."""
+    """Returns (x, y, width, height, flip). The steps after the flip are those of torchvision's get_params."""
     stream = words(seed, AUGMENT, epoch, sample)
     flip = next(stream) >> 31
     for _ in range(TRIES):
@@ -69,7 +69,7 @@ def draw(seed, epoch, sample, width, height):
 
 
 def order(seed, epoch, count):
-    """In which order an epoch reads the samples."""
+    """Returns the sample indices of an epoch in order."""
     stream = words(seed, SHUFFLE, epoch, 0)
     indices = list(range(count))
     for i in range(count - 1, 0, -1):

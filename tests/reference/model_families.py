@@ -1,5 +1,5 @@
-"""torchvision's families of models, narrow where theirs are large, for images of 32x32; and initial weights that
-need no file: tests/parity/formula_weights.c makes the same."""
+"""torchvision's model families for 32x32 images, large ones with narrow widths, and initial weights computed by a
+formula, the same as in tests/parity/formula_weights.c."""
 
 import functools
 import math
@@ -15,7 +15,7 @@ CLASSES = 100
 
 
 def narrow_resnet(block, blocks, widths, **options):
-    """Without the pool of the stem, for the sake of the small images."""
+    """A ResNet without the stem's max pooling, because the images are small."""
     model = resnet.ResNet(block, blocks, num_classes=CLASSES, **options)
     model.maxpool = nn.Identity()
     model.conv1 = nn.Conv2d(3, widths[0], 7, stride=2, padding=3, bias=False)
@@ -28,7 +28,7 @@ def narrow_resnet(block, blocks, widths, **options):
 
 
 def narrow_vgg(layers, batch_norm):
-    """The pooling brings a map of 1x1 to 7x7."""
+    """A VGG; its adaptive pooling enlarges the 1x1 map to 7x7."""
     model = vgg.VGG(vgg.make_layers(layers, batch_norm), num_classes=CLASSES, init_weights=False)
     model.classifier[0] = nn.Linear(24 * 49, 60)
     model.classifier[3] = nn.Linear(60, 60)
@@ -37,7 +37,7 @@ def narrow_vgg(layers, batch_norm):
 
 
 def alexnet():
-    """Its first convolution's stride is 1, for the sake of the small images."""
+    """An AlexNet; the stride of its first convolution is 1, because the images are small."""
     model = models.alexnet(num_classes=CLASSES)
     for index, (a, b) in {0: (3, 12), 3: (12, 24), 6: (24, 30), 8: (30, 24), 10: (24, 20)}.items():
         old = model.features[index]
@@ -77,20 +77,20 @@ FAMILIES = {
 }
 
 
-# Biases above 0 keep channels alive: one of a few tiny values, which the next BatchNorm would blow up, makes a run
-# that rounding decides.
+# Positive biases avoid dead channels. The next BatchNorm would amplify a channel with few tiny values, and rounding
+# would determine the run.
 CENTRES = {"weight": 1.0, "layer_scale": 1.0, "bias": 0.5}
 
 
 def mix(z):
-    """splitmix64's finaliser."""
+    """The finalizer of splitmix64."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))
 
 
 def values(name, shape):
-    """Uniform values around 0, whose width is that of PyTorch's defaults or so; norms' weights are around 1."""
+    """Returns uniform values around 0, with about the width of PyTorch's defaults; weights of norms are around 1."""
     n, fan_in = math.prod(shape), math.prod(shape[1:])
     key = functools.reduce(lambda h, c: (h ^ c) * 0x100000001B3 % 2**64, name.encode(), 0xCBF29CE484222325)
     bits = mix(np.uint64(key) + np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)
@@ -101,16 +101,16 @@ def values(name, shape):
         centre, width = 1.0, 0.0
     elif fan_in > 1 and shape[0] > 1:
         centre, width = 0.0, math.sqrt(4.0 / fan_in)
-    else:  # of one value a channel, or a transformer's tokens
+    else:  # one value per channel, or the tokens of a transformer
         centre, width = next((c for end, c in CENTRES.items() if name.endswith(end)), 0.0), 0.1
     return torch.from_numpy((centre + width * u).astype(np.float32).reshape(shape))
 
 
 def make(name):
-    """With weights by the formula; dropout and stochastic depth as torchvision has them."""
+    """Builds a family's model with weights of the formula; dropout and stochastic depth as in torchvision."""
     model = FAMILIES[name]()
     with np.errstate(over="ignore"):
-        state = model.state_dict()  # which has notes that mnasnet needs
+        state = model.state_dict()  # its metadata is required by mnasnet
         for key, t in state.items():
             if t.dtype.is_floating_point:
                 state[key] = values(key, tuple(t.shape))

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Record what PyTorch computes, for tests/parity/test_parity.sh to compare starstep with.
+"""Records training runs of PyTorch, the reference of tests/parity/test_parity.sh.
 
     record.py [--output DIR]                         write data, initial weights and references
     record.py --check-strict FILE --width W,W,W,W    load a checkpoint with strict=True
 
-Each case trains 20 steps without shuffling, augmentation and dropout: on 1 rank plainly, on 2, 4 and
-8 ranks with DistributedDataParallel over Gloo, the same 32 samples a step in all. Every case is run
-in fp32 (the reference) and in fp64 (to know how far PyTorch's own fp32 is from the exact result).
+Each case trains 20 steps without shuffling, augmentation and dropout: on 1 rank without
+DistributedDataParallel, on 2, 4 and 8 ranks with it over Gloo, with the same 32 samples per step. Each
+case is run in fp32 (the reference) and in fp64 (to measure the error of PyTorch's fp32).
 
-The initial weights come out of a short training. From a fresh initialisation the first steps are
+The initial weights are the result of a short training. From a fresh initialization the first steps are
 chaotic: at lr 0.05 PyTorch's fp32 and fp64 losses differ by 1e-2 after 20 steps, and no bound could
-tell an error from rounding. A training at a large lr ends where the loss is flat enough for smaller
-steps to be stable. It also leaves no tensor at its default (weights 1, biases 0, variances 1), which
-would hide a tensor that is not read, and give relative norms of nothing but noise.
+separate an error from rounding. Training at a large lr reaches a region where the loss is flat enough
+for smaller steps to be stable. It also changes every tensor from its default (weights 1, biases 0,
+variances 1). A default would hide a tensor that is not read, and its relative norm would be only noise.
 
 Written: data/{train,test}.bin, versions.json, and per width wW-W-W-W/init.safetensors,
 ranksN.safetensors (rank 0's state after the last step) and ranksN.json (losses, evaluation). Other
@@ -45,10 +45,10 @@ from wideresnet import WideResNet
 WIDTHS = [(8, 16, 24, 32), (12, 20, 24, 40)]  # the second: not multiples of 8 or 16
 RANKS = [1, 2, 4, 8]
 BATCH, STEPS = 32, 20  # BATCH is global
-# 10 steps an epoch and a remainder that drop_last drops; neither count divides by all rank counts.
+# 10 steps per epoch and a remainder dropped by drop_last; neither count is divisible by all rank counts.
 TRAIN_SAMPLES, TEST_SAMPLES = 330, 70
-# Weight decay is far above the guides' 5e-4: a run that forgets it must be out of bounds after 20
-# steps of this small lr, and tensors shrink by 6e-3.
+# Weight decay is far above the guides' 5e-4: a run without it must be out of bounds after 20 steps at
+# this small lr. Tensors shrink by 6e-3.
 SGD = {"lr": 0.005, "momentum": 0.9, "weight_decay": 0.01}
 WARM_UP = {"lr": 0.1, "momentum": 0.9, "weight_decay": 5e-4}
 WARM_UP_STEPS, WARM_UP_SAMPLES = 240, 1600
@@ -56,7 +56,7 @@ SEED = 1
 
 
 def cifar_samples(directory, split, dtype):
-    """The data files that tests share; split: train, test or warm-up."""
+    """Returns the samples of the shared data files; split: train, test or warm-up."""
     if split != "warm-up":
         return tensors_of(os.path.join(directory, "data", split + ".bin"), dtype)
     with tempfile.TemporaryDirectory() as scratch:
@@ -66,9 +66,9 @@ def cifar_samples(directory, split, dtype):
 
 
 class Case(NamedTuple):
-    """A model to record, and how it is trained on every number of ranks."""
+    """A model to record and its training parameters."""
     folder: str
-    build: Callable  # makes the module; picklable, for the ranks are processes
+    build: Callable  # makes the module; must be picklable, because ranks are processes
     widths: tuple
     ranks: list
     steps: int
@@ -78,11 +78,11 @@ class Case(NamedTuple):
     warm_up_steps: int = WARM_UP_STEPS
     warm_up_sgd: dict = WARM_UP
     threads: int = 1  # of a run on 1 rank
-    warmed_up: str = ""  # another case's folder, whose initial state is taken; empty: one is made
+    warmed_up: str = ""  # folder of the case whose initial state is used; empty: makes one
 
 
 def tensors_of(path, dtype):
-    """A data file as normalised images and labels; ToTensor and Normalize in fp32, as torchvision."""
+    """Reads a data file as normalized images and labels; ToTensor and Normalize in fp32, as in torchvision."""
     images, labels = cifar100.read(path)
     mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (cifar100.MEAN, cifar100.STD))
     images = torch.from_numpy(images).float().div(255).sub(mean).div(std)
@@ -99,7 +99,7 @@ def load_state(model, path):
 
 
 def evaluate(model, test_set):
-    """Mean loss over all samples, and how many are classified rightly."""
+    """Returns the mean loss over all samples and the number classified correctly."""
     model.eval()
     images, labels = test_set.tensors
     with torch.no_grad():
@@ -109,7 +109,7 @@ def evaluate(model, test_set):
 
 
 def train_steps(model, loader, steps, sgd):
-    """Train over as many epochs as needed. Returns the loss of every step."""
+    """Trains for the given number of steps, over as many epochs as needed. Returns the loss of every step."""
     optimizer = torch.optim.SGD(model.parameters(), **sgd)
     model.train()
     losses = []
@@ -125,7 +125,7 @@ def train_steps(model, loader, steps, sgd):
 
 
 def make_initial_state(case, directory):
-    """A model some way into training, on samples of its own."""
+    """Returns the state of a model trained on the warm-up samples."""
     torch.manual_seed(SEED)
     samples = case.samples(directory, "warm-up", torch.float32)
     loader = DataLoader(samples, case.batch, shuffle=True, drop_last=True)
@@ -135,7 +135,7 @@ def make_initial_state(case, directory):
 
 
 def train(rank, ranks, case, dtype, directory):
-    """One rank's run. Returns the losses of this rank and its module."""
+    """Runs one rank. Returns its losses and its module."""
     train_set = case.samples(directory, "train", dtype)
     sampler = DistributedSampler(train_set, ranks, rank, shuffle=False)
     loader = DataLoader(train_set, case.batch // ranks, sampler=sampler, drop_last=True)
@@ -159,7 +159,7 @@ def rank_main(rank, ranks, case, dtype, directory, rendezvous, result):
 
 
 def run_case(case, ranks, dtype, directory):
-    """The global loss of each step and rank 0's module after the last."""
+    """Runs all ranks. Returns the global loss of each step and rank 0's module after the last."""
     if ranks == 1:
         return train(0, 1, case, dtype, directory)
     with tempfile.TemporaryDirectory() as scratch:
@@ -174,7 +174,7 @@ def run_case(case, ranks, dtype, directory):
 
 
 def relative_norms(a, b):
-    """||a-b||/||b|| of every floating-point tensor, largest first, with its name."""
+    """Returns (||a-b||/||b||, name) of every floating-point tensor, largest first."""
     norms = [(float(np.linalg.norm(a[name].astype(np.float64) - b[name]) / np.linalg.norm(b[name])), name)
              for name in b if b[name].dtype.kind == "f"]
     return sorted(norms, reverse=True)
@@ -195,7 +195,7 @@ def record_run(case, ranks, directory):
     loss64, correct64 = evaluate(module64, case.samples(directory, "test", torch.float64))
     loss_error = max(abs(a - b) / abs(b) for a, b in zip(losses, losses64))
     tensor_error, tensor_name = relative_norms(arrays, state_arrays(module64))[0]
-    # How far training moved the tensor that moved least: what the bound on tensors is worth.
+    # The smallest relative change of a tensor by the training, for comparison with the bound on tensors.
     init = safetensors_io.load(os.path.join(directory, case.folder, "init.safetensors"))
     moved, moved_name = relative_norms(arrays, init)[-1]
     with open(stem + ".json", "w") as f:
@@ -216,7 +216,7 @@ def record_run(case, ranks, directory):
 def versions():
     found = {"python": platform.python_version(), "numpy": np.__version__,
              "torch": torch.__version__, "machine": platform.machine()}
-    try:  # a distribution's build may name its version less exactly than its package
+    try:  # the version of a distribution's build may be less exact than that of its package
         found["torch_package"] = subprocess.run(
             ["dpkg-query", "-W", "-f", "${Version}", "python3-torch"],
             capture_output=True, text=True, check=True).stdout
@@ -252,7 +252,7 @@ def main():
     here = os.path.dirname(os.path.abspath(__file__))
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--output", default=here, help="folder to write to (default: beside this file)")
-    parser.add_argument("--check-strict", metavar="FILE", help="only load this checkpoint")
+    parser.add_argument("--check-strict", metavar="FILE", help="load this checkpoint and exit")
     parser.add_argument("--width", help="channel widths of the checkpoint, such as 16,160,320,640")
     args = parser.parse_args()
     if not args.check_strict:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Record what PIL and torchvision make of small JPEG files, for tests/data/test_jpeg.c and test_resize.c.
+"""Records results of PIL and torchvision on small JPEG files, for tests/data/test_jpeg.c and test_resize.c.
 
     record_images.py [--output DIR]
 
-Written: images/*.jpg, the expected pictures as images/*.ppm (binary PPM), and images/cases.txt with a
+Output: images/*.jpg, the expected images as images/*.ppm (binary PPM), and images/cases.txt with a
 line for each expectation:
 
     decode FILE EXPECTED                             Image.open(FILE).convert("RGB")
@@ -24,8 +24,8 @@ from torchvision.transforms import InterpolationMode, transforms
 from torchvision.transforms import functional as F
 
 
-def picture(width, height, channels, seed):
-    """Smooth waves under some noise: what a photograph has."""
+def image(width, height, channels, seed):
+    """Makes an image of smooth waves with noise, similar to a photograph."""
     rng = np.random.default_rng(seed)
     y, x = np.mgrid[0:height, 0:width]
     planes = []
@@ -45,7 +45,7 @@ def jpeg(array, mode="RGB", **options):
 
 
 def as_ycck(data):
-    """Say in Adobe's marker that the four channels are YCCK."""
+    """Sets the color transform in the Adobe marker to YCCK."""
     at = data.index(b"Adobe")
     return data[: at + 11] + b"\x02" + data[at + 12 :]
 
@@ -54,18 +54,18 @@ def files():
     rotated = Image.Exif()
     rotated[0x0112] = 6  # orientation
     return {
-        "c420.jpg": jpeg(picture(61, 47, 3, 1), quality=75, subsampling="4:2:0"),
-        "c422.jpg": jpeg(picture(50, 41, 3, 2), quality=85, subsampling="4:2:2"),
-        "c444.jpg": jpeg(picture(33, 64, 3, 3), quality=95, subsampling="4:4:4"),
-        "grey.jpg": jpeg(picture(64, 64, 1, 4), "L", quality=80),
-        "progressive.jpg": jpeg(picture(57, 64, 3, 5), quality=80, progressive=True),
-        "cmyk.jpg": jpeg(picture(40, 30, 4, 6), "CMYK", quality=90),
-        "ycck.jpg": as_ycck(jpeg(picture(40, 30, 4, 7), "CMYK", quality=90)),
-        "rotated.jpg": jpeg(picture(24, 40, 3, 8), quality=70, exif=rotated),
-        "pixel.jpg": jpeg(picture(1, 1, 3, 9), quality=90),
-        "large.jpg": jpeg(picture(211, 150, 3, 10), quality=60, subsampling="4:2:0"),
+        "c420.jpg": jpeg(image(61, 47, 3, 1), quality=75, subsampling="4:2:0"),
+        "c422.jpg": jpeg(image(50, 41, 3, 2), quality=85, subsampling="4:2:2"),
+        "c444.jpg": jpeg(image(33, 64, 3, 3), quality=95, subsampling="4:4:4"),
+        "grey.jpg": jpeg(image(64, 64, 1, 4), "L", quality=80),
+        "progressive.jpg": jpeg(image(57, 64, 3, 5), quality=80, progressive=True),
+        "cmyk.jpg": jpeg(image(40, 30, 4, 6), "CMYK", quality=90),
+        "ycck.jpg": as_ycck(jpeg(image(40, 30, 4, 7), "CMYK", quality=90)),
+        "rotated.jpg": jpeg(image(24, 40, 3, 8), quality=70, exif=rotated),
+        "pixel.jpg": jpeg(image(1, 1, 3, 9), quality=90),
+        "large.jpg": jpeg(image(211, 150, 3, 10), quality=60, subsampling="4:2:0"),
         "large-progressive.jpg": jpeg(
-            picture(150, 203, 3, 11), quality=50, subsampling="4:2:0", progressive=True
+            image(150, 203, 3, 11), quality=50, subsampling="4:2:0", progressive=True
         ),
     }
 
@@ -115,7 +115,7 @@ def main():
     for i, (name, box, size) in enumerate(BOXES):
         expect(["box", name, *box, *size], f"box{i}.ppm", images[name].resize(size, Image.BILINEAR, box))
     for width, height, shorter, side in SIZES:
-        # The red and green of a pixel are its place, so that the crop tells its corner.
+        # The value of each pixel encodes its position, so that the first pixel of the crop gives its corner.
         resized = F.resize(Image.new("RGB", (width, height)), shorter)
         y, x = np.mgrid[0 : resized.height, 0 : resized.width].astype(np.int32)
         place = Image.fromarray(y * 65536 + x, "I")

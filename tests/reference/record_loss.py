@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Record PyTorch's softmax cross-entropy with smoothed and mixed labels, in double precision, as the C
+"""Records PyTorch's softmax cross-entropy with smoothed and mixed labels, in double precision, as the C
 header loss.h:
 
     python3 tests/reference/record_loss.py >tests/reference/loss.h
 
-Logits are eighths, so that every number format has them. A line of a case has the mean loss, how many
-labels torch.topk finds among the 5 largest logits, and the gradient."""
+Logits are multiples of 1/8, which every number format represents exactly. The line of a case has the mean
+loss, the number of labels among the 5 largest logits (torch.topk), and the gradient."""
 import torch
 import torch.nn.functional as F
 

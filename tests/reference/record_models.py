@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Record what torchvision's families of models compute, for tests/parity/test_parity_models.sh.
+"""Records training steps of torchvision's model families, for tests/parity/test_parity_models.sh.
 
-    record_models.py [NAME...]     all families of model_families.py without a name; the others' recordings stay
+    record_models.py [NAME...]     default: all families of model_families.py; other recordings are preserved
 
-Each family's model is exported by tools/starstep-from-pytorch and trained for 10 steps from weights that a formula
-makes (model_families.py), 16 samples a step over 1 rank, or 2 where BOTH says so, in fp64 and in fp32 (with one
-thread and with two: the larger distance counts), as record_recipes.py does and describes; dropout and stochastic depth are off.
+Exports each family's model with tools/starstep-from-pytorch and trains it for 10 steps from weights computed by a
+formula (model_families.py), with 16 samples per step on 1 rank, and on 2 ranks for the families in BOTH. Runs in fp64
+and in fp32 (with one and two threads; the larger error is recorded), as documented in record_recipes.py. Dropout and
+stochastic depth are disabled.
 
-Written: models/NAME.json, the exported layers, and models/recorded.safetensors, whose tensors are those of
-record_recipes.py for NAME on N ranks.
+Output: models/NAME.json, the exported layers, and models/recorded.safetensors, with tensors as in record_recipes.py for
+NAME on N ranks.
 """
 
 import importlib.machinery
@@ -28,7 +29,7 @@ import safetensors_io
 HERE = os.path.dirname(os.path.abspath(__file__))
 STEPS = 10
 BOTH = ("resnext50", "densenet121", "mobilenet_v2", "shufflenet_v2_x0_5", "vit_b_16")
-# In deep models with a BatchNorm behind each convolution larger steps let rounding grow threefold a step.
+# In deep models with a BatchNorm after each convolution, rounding errors triple in each step if the steps are larger.
 SLOW = ("resnext50", "wide_resnet50_2", "googlenet", "densenet121", "mobilenet_v2", "mnasnet0_5", "regnet_x_400mf")
 SLOWER = ("regnet_y_400mf", "shufflenet_v2_x0_5")
 
@@ -53,7 +54,7 @@ class Ranks(record_recipes.Ranks):
 
 
 def sample(model):
-    """By name, which is an order that needs no PyTorch."""
+    """Samples the tensors sorted by name, an order that does not depend on PyTorch."""
     return record_recipes.sample(dict(sorted(model.state_dict().items())))
 
 
@@ -66,7 +67,7 @@ def train(name, ranks, dtype):
 def record_family(name, ranks, arrays):
     losses, weights = train(name, ranks, torch.float64)
     errors = [0, 0]
-    for threads in (1, 2):  # which other sums make: in the worst of these models a hundred times the distance
+    for threads in (1, 2):  # the order of sums differs: up to a hundred times the error in these models
         torch.set_num_threads(threads)
         losses32, weights32 = train(name, ranks, torch.float32)
         found = float(np.max(np.abs(losses32 / losses - 1))), record_recipes.worst(weights32, weights)
@@ -82,7 +83,7 @@ def record_family(name, ranks, arrays):
 
 
 def export(name, path):
-    """With dropout and stochastic depth, which --dropout 0 turns off."""
+    """Exports a model with dropout and stochastic depth, which --dropout 0 disables."""
     program = os.path.join(HERE, "../../tools/starstep-from-pytorch")
     loader = importlib.machinery.SourceFileLoader("starstep_from_pytorch", program)
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("starstep_from_pytorch", loader))

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Record what PyTorch's pooling makes of all corners: windows that differ between rows and columns, padding, the
-ceiling, both ways of counting, maps smaller than windows, adaptive sizes.
+"""Records edge cases of PyTorch's pooling: windows that differ between rows and columns, padding, ceil_mode,
+count_include_pad, maps smaller than windows, adaptive sizes.
 
-    record_pools.py        writes pools.safetensors: needs PyTorch
+    record_pools.py        writes pools.safetensors
 
 cases (N,16): kind (0 max, 1 average, 2 adaptive average), height, width, kernel, stride, padding, ceil_mode,
-count_include_pad, and the output's height and width; x and dy, small whole numbers with many equal ones, and y and dx,
-computed in double precision, one case behind the other, each (1,2,H,W).
+count_include_pad, and the output's height and width. x, dy: small integers with many duplicates. y, dx: the results,
+computed in double precision. Each is a concatenation of all cases, (1,2,H,W) each.
 """
 
 import itertools
@@ -53,7 +53,7 @@ def main():
         x = torch.tensor(rng.integers(0, 6, (1, CHANNELS, *size)), dtype=torch.float64, requires_grad=True)
         try:
             y = pool(x, kind, kernel, stride, padding, ceil, count)
-        except RuntimeError:  # padding beyond half a window, or no window fits
+        except RuntimeError:  # padding exceeds half a window, or no window fits
             continue
         dy = torch.tensor(rng.integers(0, 16, tuple(y.shape)), dtype=torch.float64)
         y.backward(dy)
@@ -62,7 +62,7 @@ def main():
                                     ("dx", x.grad, np.float32)):
             values[name].append(tensor.detach().numpy().astype(dtype).ravel())
     tensors = {"cases": np.array(cases, np.int32)}
-    for name in ("y", "dx", "x", "dy"):  # of 4 bytes first: aligned
+    for name in ("y", "dx", "x", "dy"):  # elements of 4 bytes first, for alignment
         tensors[name] = np.concatenate(values[name])
     here = os.path.dirname(os.path.abspath(__file__))
     safetensors_io.save(os.path.join(here, "pools.safetensors"), tensors, {"torch": torch.__version__})

@@ -1,26 +1,26 @@
 #!/usr/bin/env python3
-"""Record training recipes as PyTorch computes them, for tests/parity/test_parity_recipes.sh.
+"""Records training recipes of PyTorch, for tests/parity/test_parity_recipes.sh.
 
-    record_recipes.py [CASE...]      all cases without a name; the others' recordings stay
+    record_recipes.py [CASE...]      default: all cases; other recordings are preserved
 
-Each case is 20 steps of the guides' WideResNet from the weights in w8-16-24-32/ (record.py says why those),
-mostly 16 samples a step over 1 and 2 ranks, in fp64, which is the truth, and in fp32, to know how far PyTorch's own
-rounding takes it. Ranks are what DistributedDataParallel makes of them, in one process: a model each, with
-its own running statistics, the mean of the gradients, and rank 0's model in the end. SyncBN is one model
-that sees the samples of all ranks, which is its definition (torch.nn.SyncBatchNorm refuses CPUs). LARS and
-LAMB, which PyTorch lacks, are written here after their sources, tensor by tensor.
+Each case trains the guides' WideResNet for 20 steps from the weights in w8-16-24-32/ (record.py gives the
+reason), mostly with 16 samples per step on 1 and 2 ranks. It is run in fp64, the reference, and in fp32, to
+measure PyTorch's rounding error. Ranks are emulated in one process as in DistributedDataParallel: each has a
+model with separate running statistics, gradients are averaged, and rank 0's model is the result. SyncBN is
+emulated by one model with the samples of all ranks, which is its definition (torch.nn.SyncBatchNorm does not
+support CPUs). PyTorch has no LARS and LAMB; they are implemented here from their papers, tensor by tensor.
 
-A case names recipes that lack its features, and the recording fails if it ends too close to one of them: a
-run that forgets a feature must be out of bounds.
+A case lists recipes without its features. The recording fails if the result is too close to one of them,
+because a run without the feature must be out of bounds.
 
-Written: recipes/recorded.safetensors, for CASE on N ranks
+Output: recipes/recorded.safetensors, for CASE on N ranks
 
-    CASE.N.losses    (20,) of the steps, mean over ranks and micro-steps
-    CASE.N.weights   at most 32 elements of each floating-point tensor, of equal distance in the flat tensor
-                     (sample()), in the order of the initial weights' file
-    CASE.N.ema       the same of the averaged weights
+    CASE.N.losses    (20,) loss of each step, mean over ranks and micro-batches
+    CASE.N.weights   at most 32 equidistant elements of each flattened floating-point tensor (sample()), in
+                     the order of the initial weights' file
+    CASE.N.ema       the same elements of the EMA weights
     CASE.N.fp32      (2,) largest relative errors of PyTorch's fp32: of a loss; of a tensor's sample, in norm
-    CASE.lr          (20,) the learning rates
+    CASE.lr          (20,) learning rates
 """
 
 import dataclasses
@@ -45,13 +45,13 @@ from wideresnet import WideResNet
 HERE = os.path.dirname(os.path.abspath(__file__))
 WIDTHS, BATCH, STEPS = (8, 16, 24, 32), 16, 20
 SAMPLE = 32
-BOUND = 1e-5  # of test_parity_recipes.sh, where PyTorch's fp32 is closer than half of it
+BOUND = 1e-5  # minimum bound, or twice PyTorch's fp32 error if larger; recipe_compare.c allows 2e-5
 
 
 class Lars(torch.optim.Optimizer):
-    """You, Gitman and Ginsburg 2017, algorithm 1, as MLPerf's ResNet reference (image_classification/
-    tensorflow2/lars_optimizer.py) has it: the learning rate is inside the momentum buffer; parameters that
-    are not adapted have no decay. Its epsilon of 1e-7 beside the norms is left out."""
+    """LARS: You, Gitman and Ginsburg 2017, algorithm 1, as in MLPerf's ResNet reference (image_classification/
+    tensorflow2/lars_optimizer.py): the momentum buffer includes the learning rate; parameters that are not
+    adapted have no decay. The reference's epsilon of 1e-7 next to the norms is omitted."""
 
     def __init__(self, groups, lr, momentum=0.9, weight_decay=0.0, eta=0.001, inside=True):
         super().__init__(groups, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "eta": eta,
@@ -73,8 +73,8 @@ class Lars(torch.optim.Optimizer):
 
 
 class Lamb(torch.optim.Optimizer):
-    """You et al. 2020, algorithm 2, with phi(z) = z and the bias corrections that it shows. Parameters that
-    are not adapted have a ratio of 1."""
+    """LAMB: You et al. 2020, algorithm 2, with phi(z) = z and bias correction. Parameters that are not adapted
+    have a ratio of 1."""
 
     def __init__(self, groups, lr, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.01, correct=True):
         super().__init__(groups, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
@@ -99,7 +99,7 @@ class Lamb(torch.optim.Optimizer):
 
 
 def is_excluded(name, param):
-    """BatchNorm's parameters and all biases: those of one dimension."""
+    """Returns whether a parameter is one-dimensional: those of BatchNorm and all biases."""
     return param.ndim == 1
 
 
@@ -108,7 +108,7 @@ def one_group(model):
 
 
 def excluded(**options):
-    """Two groups: the second, of BatchNorm and biases, with these options."""
+    """Returns a function that makes two groups; the second, of BatchNorm and biases, has these options."""
     def groups(model):
         named = list(model.named_parameters())
         return [{"params": [p for n, p in named if not is_excluded(n, p)]},
@@ -117,7 +117,7 @@ def excluded(**options):
 
 
 def factors(model):
-    """The last layer learns ten times as fast."""
+    """Two groups; the last layer has ten times the learning rate."""
     named = list(model.named_parameters())
     return [{"params": [p for n, p in named if not n.startswith("fc.")]},
             {"params": [p for n, p in named if n.startswith("fc.")], "lr": 5e-3}]
@@ -127,8 +127,8 @@ def build(kind, **options):
     return lambda groups: kind(groups, **options)
 
 
-# Small learning rates, and decays far above the usual: a ReLU whose side rounding decides moves weights by far
-# less than the bound, and a feature that is forgotten by far more.
+# Small learning rates and large weight decays: a ReLU decided by rounding changes weights by much less than the bound,
+# and a missing feature by much more.
 sgd = partial(build, torch.optim.SGD, lr=5e-4, momentum=0.9, weight_decay=0.1)
 adam = partial(build, torch.optim.Adam, lr=2e-5, weight_decay=0.1)
 adamw = partial(build, torch.optim.AdamW, lr=2e-5, weight_decay=2.0)
@@ -138,12 +138,12 @@ not_adapted = excluded(weight_decay=0.0, adapt=False)
 
 
 def per_step(function):
-    """A schedule: what the learning rate is multiplied by in step k, from 0."""
+    """Returns a schedule; function(k) is the factor of the learning rate in step k, from 0."""
     return lambda optimizer: lr_scheduler.LambdaLR(optimizer, function)
 
 
 def behind_warmup(steps, schedule):
-    """A linear rise from 0, then a schedule of the other steps."""
+    """Returns a schedule with a linear warm-up from 0, followed by another schedule."""
     return lambda optimizer: lr_scheduler.SequentialLR(
         optimizer, [per_step(lambda k: min(1, k / steps))(optimizer), schedule(optimizer)], milestones=[steps])
 
@@ -167,10 +167,10 @@ class Recipe:
     ema: float = 0.0
     accumulate: int = 1
     batch: int = BATCH
-    keep_last: bool = False  # the loader keeps an epoch's last, smaller batch
+    keep_last: bool = False  # as drop_last=False: the last, smaller batch of an epoch is used
     sync: bool = False
     ranks: tuple = (1, 2)
-    without: tuple = ()  # recipes that must end elsewhere
+    without: tuple = ()  # recipes whose result must differ
 
 
 PLAIN = Recipe()
@@ -215,7 +215,7 @@ CASES = {
 
 
 def new_model(weights, dtype):
-    """With the weights of a file, if one is named."""
+    """Makes a model, with the weights of a file if one is given."""
     model = WideResNet(widths=WIDTHS, dropout=0.0)
     if weights:
         record.load_state(model, weights)
@@ -223,7 +223,7 @@ def new_model(weights, dtype):
 
 
 class Ranks:
-    """Models of all ranks that step as one."""
+    """The models of all ranks, trained synchronously."""
 
     def __init__(self, recipe, ranks, dtype):
         self.recipe, self.ranks = recipe, ranks
@@ -238,7 +238,7 @@ class Ranks:
         self.samples = record.tensors_of(os.path.join(HERE, "data", "train.bin"), dtype).tensors
 
     def rank_samples(self, rank, micro_step):
-        """DistributedSampler without shuffling, and with its own drop_last."""
+        """Returns the sample indices of a micro-batch as DistributedSampler(shuffle=False, drop_last=True)."""
         batch = self.recipe.batch // self.ranks // self.recipe.accumulate
         count = len(self.samples[0]) // self.ranks
         steps = count // batch + (self.recipe.keep_last and count % batch > 0)
@@ -261,7 +261,7 @@ class Ranks:
         return zip(*(model.parameters() for model in self.models))
 
     def step(self, number):
-        """Loss and learning rate of step `number`, from 0."""
+        """Runs step `number`, from 0; returns its loss and learning rate."""
         for model in self.models:
             model.zero_grad()
         k = self.recipe.accumulate
@@ -283,7 +283,7 @@ class Ranks:
 
 
 def sample(state):
-    """Each floating-point tensor's sample."""
+    """Returns a sample of at most SAMPLE elements of each floating-point tensor."""
     picked = []
     for tensor in state.values():
         if tensor.dtype.is_floating_point:
@@ -298,7 +298,7 @@ def worst(samples, truth):
 
 @functools.cache
 def train(recipe, ranks, dtype):
-    """Losses, learning rates, and samples of the weights and of the averaged weights."""
+    """Returns losses, learning rates, and samples of the weights and of the EMA weights."""
     run = Ranks(recipe, ranks, dtype)
     losses, lrs = zip(*(run.step(i) for i in range(STEPS)))
     average = sample(run.average.module.state_dict()) if recipe.ema else []
@@ -326,7 +326,7 @@ def record_case(name, ranks, arrays):
 
 
 def main():
-    warnings.filterwarnings("ignore", message="The epoch parameter")  # SequentialLR's own
+    warnings.filterwarnings("ignore", message="The epoch parameter")  # issued by SequentialLR
     torch.use_deterministic_algorithms(True)
     torch.set_num_threads(1)
     path = os.path.join(HERE, "recipes", "recorded.safetensors")

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Record what torchvision makes of pictures/ (see record_pictures.py), for tests/data/test_pictures_torchvision.c.
+"""Records torchvision's transforms of image-folder/ (record_image_folder.py), for tests/data/test_images_torchvision.c.
 
     record_samples.py [--output DIR]
 
-Written: samples.txt with a line for each expectation:
+Output: samples.txt with a line for each expectation:
 
     sample SPLIT INDEX HEIGHT WIDTH CHANNELS SEED EPOCH AUGMENT LABEL BYTES VALUES
         SHA-256 of the sample as bytes and as normalised fp32, both (CHANNELS,HEIGHT,WIDTH). With
-        AUGMENT, crop and flip are starstep's draws (draws.py), played to torchvision's resized_crop
-        and hflip. With one channel Grayscale comes behind them.
+        AUGMENT, crop and flip are starstep's draws (draws.py), passed to torchvision's resized_crop
+        and hflip. With one channel, Grayscale follows.
     draw SEED EPOCH SAMPLE WIDTH HEIGHT x y w h flip
-        a draw for a picture of WIDTH x HEIGHT
+        a draw for an image of WIDTH x HEIGHT
     share WIDTH HEIGHT WHAT VALUE PART
-        of what RandomResizedCrop.get_params draws, PART has WHAT (area, ratio, x, y) <= VALUE
+        the fraction PART of the draws of RandomResizedCrop.get_params has WHAT (area, ratio, x, y) <= VALUE
 """
 
 import argparse
@@ -27,11 +27,11 @@ from torchvision.transforms import functional as F
 from torchvision.transforms import transforms
 
 import draws
-import folder_pictures
+import image_folder
 
 SHAPES, SEED = ((64, 64, 3), (224, 224, 3), (48, 64, 3), (96, 40, 1), (64, 64, 1)), 7
 GREY_MEAN, GREY_STD = (0.459,), (0.226,)
-SIZES = [(64, 64), (500, 375), (300, 100), (40, 90)]  # of the third and fourth, many tries fail
+SIZES = [(64, 64), (500, 375), (300, 100), (40, 90)]  # for the third and fourth, many tries fail
 EXTREMES = [(2000, 30), (31, 3000), (1, 1), (7, 5), (1, 4)]
 DRAWS = 200000
 PARTS = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98)
@@ -42,7 +42,7 @@ def digest(tensor):
 
 
 def resize_to_cover(image, height, width):
-    """The smallest that is no smaller, its ratio kept: torchvision's Resize(side) for squares."""
+    """Resizes to the smallest size that covers the target with the same aspect ratio; for squares, Resize(side)."""
     if height == width:
         return F.resize(image, height)
     have_width, have_height = image.size
@@ -54,14 +54,14 @@ def resize_to_cover(image, height, width):
 def sample_line(files, split, index, shape, epoch, augment):
     height, width, channels = shape
     path, label = files[index]
-    image = folder_pictures.open_picture(path)
+    image = image_folder.open_image(path)
     if augment:
         x, y, w, h, flip = draws.draw(SEED, epoch, index, *image.size)
         image = F.resized_crop(image, y, x, h, w, [height, width])
         image = F.hflip(image) if flip else image
     else:
         image = F.center_crop(resize_to_cover(image, height * 8 // 7, width * 8 // 7), [height, width])
-    mean, std = folder_pictures.MEAN, folder_pictures.STD
+    mean, std = image_folder.MEAN, image_folder.STD
     if channels == 1:
         image, mean, std = F.to_grayscale(image), GREY_MEAN, GREY_STD
     values = F.normalize(F.to_tensor(image), mean, std)
@@ -71,7 +71,7 @@ def sample_line(files, split, index, shape, epoch, augment):
 
 def sample_lines(directory):
     for split in ("train", "val"):
-        files = folder_pictures.list_files(directory, split)
+        files = image_folder.list_files(directory, split)
         for shape in SHAPES:
             for index in range(0, len(files), 5):
                 yield sample_line(files, split, index, shape, 0, 0)
@@ -94,7 +94,7 @@ def share_lines():
                           for _ in range(DRAWS)], np.float64)
         y, x, h, w = found.T
         for what, values in {"area": w * h, "ratio": w / h, "x": x, "y": y}.items():
-            # A value that many draws share would give the same line twice.
+            # set(): quantiles are equal if many draws have the same value.
             for value in sorted(set(np.quantile(values, PARTS, method="lower"))):
                 yield ["share", width, height, what, repr(float(value)), repr(float(np.mean(values <= value)))]
 
@@ -102,12 +102,12 @@ def share_lines():
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--output", default=here, help="folder with pictures/ (default: beside this file)")
+    parser.add_argument("--output", default=here, help="folder with image-folder/ (default: beside this file)")
     output = parser.parse_args().output
     torch.manual_seed(1)
     with open(os.path.join(output, "samples.txt"), "w", encoding="ascii") as f:
         f.write(f"# PIL {Image.__version__}, torchvision {torchvision.__version__}\n")
-        for line in [*sample_lines(os.path.join(output, "pictures")), *draw_lines(), *share_lines()]:
+        for line in [*sample_lines(os.path.join(output, "image-folder")), *draw_lines(), *share_lines()]:
             f.write(" ".join(map(str, line)) + "\n")
 
 

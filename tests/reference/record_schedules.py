@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Record the learning rates of PyTorch's schedulers: schedules.txt.
+"""Records the learning rates of PyTorch's schedulers in schedules.txt.
 
-Two lines for each case: the options as starstep takes them, behind the number of steps of an epoch; the
-learning rate of every step, with which the optimizer's step is made before the scheduler's step().
+Two lines for each case: the number of steps per epoch and starstep's options; the learning rate of every
+step, as used by the optimizer's step() before the scheduler's step().
 """
 import os
 import torch
 from torch.optim import lr_scheduler as lr
 
-STEPS = 7  # of an epoch
+STEPS = 7  # per epoch
 
 
 def run(base, make, steps, every=1):
-    """Rates of `steps` steps; the scheduler that make(optimizer) gives is stepped after every `every` of them."""
+    """Returns the rates of `steps` steps; calls step() of the scheduler make(optimizer) after every `every` steps."""
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=base)
     scheduler, rates = make(optimizer), []
     for k in range(steps):
@@ -24,17 +24,17 @@ def run(base, make, steps, every=1):
 
 
 def rise(steps):
-    """Linearly from 0."""
+    """Returns a linear warm-up from 0."""
     return lambda optimizer: lr.LambdaLR(optimizer, lambda k: min(1, k / steps))
 
 
 def behind(warmup, make):
-    """One scheduler behind the warmup."""
+    """Returns a scheduler preceded by a warm-up."""
     return lambda o: lr.SequentialLR(o, [rise(warmup)(o), make(o)], milestones=[warmup])
 
 
 def times(warmup, rates):
-    """Of a scheduler that counts epochs from the run's first one: the warmup's factor."""
+    """Multiplies the rates by the warm-up, for a scheduler that counts epochs from the start of the run."""
     return [a * b for a, b in zip(run(1.0, rise(warmup), len(rates)), rates)]
 
 

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Record 20 training steps of small models, PyTorch's twins of those of tests/graph/test_graphs.h.
+"""Records 20 training steps of small models, the PyTorch equivalents of those in tests/graph/test_graphs.h.
 
-    record_small.py [NAME...]      write small/NAME.safetensors, all without a name
+    record_small.py [NAME...]      write small/NAME.safetensors; default: all
 
-Images and labels are random, weights too, biases and scales of normalisations included, so that none
-is at a default that would hide a mistake. Drawn again until nothing comes close to a ReLU's kink in any
-step: on which side rounding puts a number there, another order of additions may decide. Trained in fp64, which is recorded, and in fp32, to know how
-far PyTorch's own rounding takes it. In a file:
+Images, labels and weights are random, including biases and scales of norms, so that no default value hides
+an error. They are redrawn until no input of a ReLU is close to 0 in any step, because the order of additions
+could change its sign. Trained in fp64, which is recorded, and in fp32, to measure PyTorch's rounding error.
+Contents of a file:
 
     records        (30, 193) uint8: label, then the image (3,8,8); batches of 6 in this order
-    losses         (20,) of the steps
+    losses         (20,) loss of each step
     fp32           (2,) largest relative errors of the losses and of a tensor (in norm) after the last step
-    first.NAME, last.NAME    the weights before the first step (fp32) and after the last
-    exp_avg.NAME, exp_avg_sq.NAME    AdamW's states after the last
+    first.NAME, last.NAME    weights before the first step (fp32) and after the last step
+    exp_avg.NAME, exp_avg_sq.NAME    AdamW's states after the last step
 """
 
 import os
@@ -27,12 +27,12 @@ import safetensors_io
 IMAGES, CLASSES, SIDE, BATCH, STEPS = 30, 5, 8, 6, 20
 KINK = 1e-5
 SGD = (torch.optim.SGD, {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01})
-# Decay is far above the default: a run that forgets it must be out of bounds.
+# Weight decay is far above the default: a run without it must be out of bounds.
 ADAMW = (torch.optim.AdamW, {"lr": 0.002, "weight_decay": 0.5})
 
 
 class Groups(nn.Module):
-    spread = 0.2  # of what is added to the weights
+    spread = 0.2  # width of the random values added to the weights
 
     def __init__(self):
         super().__init__()
@@ -156,7 +156,7 @@ RUNS = {"join": (Join, SGD), "readers": (Readers, SGD), "groups": (Groups, SGD),
 
 
 def train(build, optimizer, first, records, dtype):
-    """Losses, weights and the optimizer's states after the last step, and how close anything came to a ReLU's kink."""
+    """Returns losses, weights and optimizer states after the last step, and the smallest magnitude of a ReLU input."""
     model, closest = build(), [1.0]
     for module in model.modules():
         if isinstance(module, nn.ReLU):
@@ -185,7 +185,7 @@ def train(build, optimizer, first, records, dtype):
 
 
 def draw(name):
-    """Records, and weights."""
+    """Draws records and initial weights."""
     labels = torch.randint(0, CLASSES, (IMAGES, 1))
     pixels = 20 * labels + torch.randint(0, 170, (IMAGES, 3 * SIDE * SIDE))
     records = torch.cat([labels, pixels], 1).to(torch.uint8)

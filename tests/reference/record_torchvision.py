@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Record what torchvision's models compute, for tests/parity/test_parity_torchvision.sh and test_models.c.
+"""Records torchvision's models, for tests/parity/test_parity_torchvision.sh and tests/graph/test_models.c.
 
-    record_torchvision.py [--output DIR]     write references; data/ of record.py must be there
+    record_torchvision.py [--output DIR]     write references; requires data/ of record.py
     record_torchvision.py --check-strict FILE --model NAME --width W,W,...
                                              load a checkpoint with strict=True
 
-How a case is trained and why it begins after a warm-up is record.py's matter. Images are of 32x32, so
-the last stages see maps of 2x2 and 1x1, and their BatchNorms normalise over few values. PyTorch's fp32
-and fp64 losses still agree to 1e-6; a ReLU whose side rounding decides moves a tensor by 1e-5 to 1e-4.
+record.py documents the training of a case and the reason for the warm-up. Images are 32x32, so the last
+stages have maps of 2x2 and 1x1, and their BatchNorms normalize over few values. PyTorch's fp32 and fp64
+losses still agree to 1e-6. If rounding decides the sign of a ReLU's input, a tensor changes by 1e-5 to 1e-4.
 
-Written: NAME.txt (each tensor of the full model's state_dict: name, type, shape), per model
-NAME-wW-W-.../ as record.py's, and torchvision.json (versions).
+Output: NAME.txt (each tensor of the full model's state_dict: name, type, shape), per model
+NAME-wW-W-.../ as from record.py, and torchvision.json (versions).
 """
 
 import argparse
@@ -30,7 +30,7 @@ WIDTHS = {  # not all multiples of 8 or 16
 }
 RANKS = [1, 2]
 STEPS = 10
-# Tensors that nothing but weight decay moves shrink by 8e-3.
+# Tensors changed only by weight decay shrink by 8e-3.
 SGD = {"lr": 0.02, "momentum": 0.9, "weight_decay": 0.01}
 
 
@@ -39,7 +39,7 @@ def builder(name, widths):
 
 
 def write_list(name, directory):
-    """torchvision's own model, for 1000 classes."""
+    """Writes the list of tensors of torchvision's own model, for 1000 classes."""
     with open(os.path.join(directory, name + ".txt"), "w") as f:
         for tensor_name, tensor in getattr(torchvision.models, name)().state_dict().items():
             kind = str(tensor.dtype).replace("torch.", "")
@@ -60,7 +60,7 @@ def main():
     here = os.path.dirname(os.path.abspath(__file__))
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--output", default=here, help="folder to write to (default: beside this file)")
-    parser.add_argument("--check-strict", metavar="FILE", help="only load this checkpoint")
+    parser.add_argument("--check-strict", metavar="FILE", help="load this checkpoint and exit")
     parser.add_argument("--model", choices=WIDTHS, help="the checkpoint's model")
     parser.add_argument("--width", help="the checkpoint's channel widths")
     args = parser.parse_args()

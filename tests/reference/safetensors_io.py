@@ -1,5 +1,5 @@
-"""Reading and writing safetensors files with nothing but numpy: a little-endian uint64 header
-length, a JSON header {name: {dtype, shape, data_offsets}}, then the tensors without gaps."""
+"""Reads and writes safetensors files with only numpy: a little-endian uint64 header length, a JSON
+header {name: {dtype, shape, data_offsets}}, then the tensors without gaps."""
 
 import json
 import struct
@@ -11,26 +11,26 @@ NAMES = {np.dtype(code): name for name, code in DTYPES.items()}
 
 
 def save(path, tensors, metadata=None):
-    """tensors: {name: array}. Written in the order given."""
+    """Writes tensors, {name: array}, in the given order."""
     header = {"__metadata__": metadata} if metadata else {}
     blobs, offset = [], 0
     for name, array in tensors.items():
         array = np.asarray(array)
         dtype = NAMES[array.dtype]
-        blob = array.tobytes()  # row-major whatever the strides; keeps a scalar's shape ()
+        blob = array.tobytes()  # row-major for any strides; preserves the shape () of a scalar
         header[name] = {"dtype": dtype, "shape": list(array.shape),
                         "data_offsets": [offset, offset + len(blob)]}
         blobs.append(blob)
         offset += len(blob)
     text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)  # the data begin at a multiple of 8
+    text += b" " * (-len(text) % 8)  # aligns the data to 8 bytes
     with open(path, "wb") as f:
         f.write(struct.pack("<Q", len(text)) + text)
         f.writelines(blobs)
 
 
 def load(path):
-    """{name: array}; the arrays own their memory."""
+    """Returns {name: array}; the arrays own their memory."""
     with open(path, "rb") as f:
         (length,) = struct.unpack("<Q", f.read(8))
         header = json.loads(f.read(length))

@@ -1,7 +1,7 @@
 """torchvision's ResNet-50 and VGG-11 with BatchNorm, with channel widths as arguments.
 
-Built from torchvision's own parts, so that what is compared is what torchvision computes; at its own
-widths names, shapes and results are those of torchvision.models.resnet50() and vgg11_bn().
+Built from torchvision's own modules, so that tests compare with torchvision. With the default widths, names,
+shapes and results are those of torchvision.models.resnet50() and vgg11_bn().
 """
 
 from torch import nn
@@ -28,9 +28,9 @@ def resnet50(widths=(64, 128, 256, 512), classes=100):
 
 
 def vgg11_bn(widths=(64, 128, 256, 512, 512, 4096), classes=100, side=32, dropout=0.0):
-    """side: of the images. torchvision brings the last map to 7x7, whatever it is; here maps up to 7x7
-    stay as they are, so that a small image does not cost 49 copies of each weight. Convolutions start
-    as Conv2d does, because a bias of 0 in front of a BatchNorm stays what rounding makes of it."""
+    """side: size of the images. torchvision always pools the last map to 7x7; here it is not changed, so that small
+    images do not need 49 copies of each weight. Convolutions have Conv2d's initialization, because a bias
+    of 0 before a BatchNorm would only accumulate rounding errors."""
     a, b, c, d, e, hidden = widths
     features = make_layers([a, POOL, b, POOL, c, c, POOL, d, d, POOL, e, e, POOL], batch_norm=True)
     model = VGG(features, num_classes=classes, init_weights=False, dropout=dropout)

@@ -1,6 +1,6 @@
 """The guides' WideResNet for PyTorch, with channel widths and dropout as arguments.
 
-Module names are those of the guides' model, so that both load each other's state_dict. Images are
+Module names are those of the guides' model, so that each can load the other's state_dict. Images are
 (N,3,32,32); the last pooling window is 7x7 on an 8x8 map, so its last row and column are not read.
 """
 
@@ -23,8 +23,8 @@ class ConvBnRelu(nn.Module):
 
 
 class Block(nn.Module):
-    """Two ConvBnRelu plus the input, which passes a 1x1 convolution in the first block of a stage (also
-    where the widths are equal). Nothing follows the addition."""
+    """Two ConvBnRelu plus the input. In the first block of a stage the input passes a 1x1 convolution, even if
+    the widths are equal. No activation follows the addition."""
 
     def __init__(self, channels_in, channels_out, dropout, scale_input):
         super().__init__()

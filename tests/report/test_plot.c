@@ -1,4 +1,4 @@
-/* test_plot.c: images of curves, as SVG, word for word as tests/report/ has them; axes and their marks. */
+/* test_plot.c: SVG plots, compared with the files in tests/report/; axes and their tick marks. */
 #include "report/plot.h"
 #include "report/scale.h"
 #include "tests/data_common.h"
@@ -12,7 +12,7 @@ static struct {
     double x[POINTS], y[POINTS];
 } data[24];
 
-/* Curves of several slopes, from x = 1 on; y of some is missing. */
+/* Curves with several slopes from x = 1, one with a missing y. */
 static void make_data(void)
 {
     for (int c = 0; c < 24; c++)
@@ -40,7 +40,7 @@ START_TEST(two_panels)
          .count = POINTS,
          .ideal = 1},
         {.label = "with a hole", .x = data[2].x, .y = data[2].y, .count = POINTS, .marks = 1},
-        {.label = "with a pause", .x = data[3].x, .y = data[3].y, .count = POINTS, .gaps = 1},
+        {.label = "with a gap", .x = data[3].x, .y = data[3].y, .count = POINTS, .gaps = 1},
         {.label = "a point", .x = data[4].x + 3, .y = data[4].y + 3, .count = 1},
         {.label = "nothing", .x = data[4].x, .y = data[4].y, .count = 0}};
     struct ss_curve second[] = {
@@ -91,7 +91,7 @@ END_TEST
 static const struct {
     int log;
     double low, high;
-    const char *axis; /* from to: marks */
+    const char *axis; /* from to: tick marks */
 } axes[] = {
     {0, 0, 10, "0 10: 0 2 4 6 8 10"},
     {0, 0, 11, "0 15: 0 5 10 15"},

@@ -1,5 +1,4 @@
-/* exec_common.h: what the tests of executors share: a small data set, a plan bound to a runtime,
- * and steps on it. */
+/* exec_common.h: for tests of executors: a small data set, a plan bound to a runtime, and steps. */
 #ifndef SS_TESTS_EXEC_COMMON_H
 #define SS_TESTS_EXEC_COMMON_H
 
@@ -26,12 +25,12 @@ enum { IMAGES = 30, RECORD = 1 + 3 * TEST_SIDE * TEST_SIDE, BATCH = 6, NONE = -1
 
 #define OK(call) ck_assert_msg((call) == SS_OK, #call ": %s", ss_log_last_error())
 
-/* What all tests share. */
+/* Shared by all tests. */
 static struct ss_dataset data;
 static uint8_t records[IMAGES * RECORD];
 static struct ss_comm *comm;
 
-/* Images of smooth random patterns, whose mean colour hints at the label. */
+/* Images of random noise whose mean color correlates with the label. */
 static inline void make_data(void)
 {
     struct ss_rng rng;
@@ -59,7 +58,7 @@ static inline void make_data(void)
     }
 }
 
-/* The records as images of as many channels as are wanted, each a stretch of its own. */
+/* Load a record as an image with any number of channels, each from another offset of the record. */
 static inline enum ss_status load_channels(const struct ss_dataset *d, size_t i,
                                            const struct ss_load_how *how, void *out, int32_t *label)
 {
@@ -77,7 +76,7 @@ static inline enum ss_status load_channels(const struct ss_dataset *d, size_t i,
     return SS_OK;
 }
 
-/* The data set's images from here on; make_data() takes it back. */
+/* Give the data set's images `channels` channels; make_data() restores 3. */
 static inline void use_channels(int channels)
 {
     static const struct ss_dataset_ops ops = {.load = load_channels};
@@ -122,22 +121,22 @@ struct setting {
     double clip, ema_decay;
     const char *lr_factor;
     const char *model, *width; /* of graphs/, for the data's size; NULL: test_graphs[which] */
-    int accumulate;            /* 0: 1 */
+    int accumulate;            /* 0: as 1 */
     struct ss_mix_how mix;
     double random_erasing;
-    void (*build)(struct ss_graph *g); /* instead of the above; NULL: one of those */
-    const struct first_layer *first;   /* likewise: build_with, see use_channels */
-    int behind;                        /* of it */
+    void (*build)(struct ss_graph *g); /* replaces the above; NULL: not used */
+    const struct first_layer *first;   /* the same, by build_with; see use_channels */
+    int behind;                        /* argument of build_with */
     int copy_parts;
-    int stores; /* all activations */
+    int stores; /* store all activations */
     int defer_weight_grads;
-    uint32_t frozen; /* which parameters are: about one in two, by this seed; 0: none */
+    uint32_t frozen; /* seed: about half of the parameters are frozen; 0: no parameters */
     enum ss_replay_mode replay; /* GPU */
-    double predicted_s;         /* likewise */
-    int nondeterministic;       /* likewise */
-    int lacks; /* images that a step lacks at its end... */
-    int whole; /* ...but so many steps before each such one */
-    int spoils; /* what buffers hold before a step is NaN */
+    double predicted_s;         /* GPU */
+    int nondeterministic;       /* GPU */
+    int lacks; /* number of images missing at the end of a batch */
+    int whole; /* number of full batches before each short one */
+    int spoils; /* fill buffers with NaN before each step */
 };
 static const struct setting usual = {.batch = BATCH,
                                      .slots = 4,
@@ -149,7 +148,7 @@ static const struct setting usual = {.batch = BATCH,
                                      .optimizer = "sgd",
                                      .replay = SS_REPLAY_AUTO};
 
-/* What a test has started and bound, and not yet ended. */
+/* Runtime and executors of the current test that are still open. */
 static struct ss_runtime runtime_of_test;
 static struct bound bound_of_test[4];
 static int nbound_of_test;
@@ -189,15 +188,15 @@ static inline struct ss_graph *make_graph(const struct setting *s)
     return s->frozen ? freeze_some(g, s->frozen) : g;
 }
 
-/* "NAME=0,...": a rate of 0 for what is frozen. */
-static inline void rates_of_frozen(const struct setting *s, char *text, size_t room)
+/* Write "NAME=0,...": learning-rate factor 0 for the parameters that s->frozen freezes. */
+static inline void rates_of_frozen(const struct setting *s, char *text, size_t capacity)
 {
     struct ss_graph *g = make_graph(s);
     size_t n = 0;
     for (int i = 0; i < ss_graph_params(g); i++)
         if (ss_graph_param(g, i)->frozen)
-            n += (size_t)snprintf(text + n, room - n, "%s%s=0", n ? "," : "", ss_graph_param(g, i)->name);
-    ck_assert_uint_lt(n, room);
+            n += (size_t)snprintf(text + n, capacity - n, "%s%s=0", n ? "," : "", ss_graph_param(g, i)->name);
+    ck_assert_uint_lt(n, capacity);
     ck_assert_uint_gt(n, 0);
     ss_graph_destroy(g);
 }
@@ -266,7 +265,7 @@ static inline void bind_plan(struct bound *b, const struct setting *s, struct ss
     }
     b->options = exec;
     OK(ss_exec_create(&exec, &b->exec));
-    if (nbound_of_test < 4) /* without end_test(), failed tests fill it */
+    if (nbound_of_test < 4) /* failed tests fill the array if end_test() is not used */
         bound_of_test[nbound_of_test++] = *b;
     OK(ss_model_init(b->exec, b->plan, 3));
 }
@@ -282,7 +281,7 @@ static inline void unbind(struct bound *b)
     sem_destroy(&b->in_flight);
 }
 
-/* All tests are in one process: one that fails would leave the next ones its runtime and its records. */
+/* All tests run in one process: clean up the runtime and records of failed tests. */
 static inline void begin_test(void)
 {
     make_data();
@@ -307,9 +306,9 @@ static inline void add_tagged(Suite *suite, const char *name, void (*add)(TCase 
     suite_add_tcase(suite, t);
 }
 
-/* What a test's program does: all that add() adds, in one process, as StarPU does not survive a fork. `values`, or NULL,
- * adds tests of what is computed, from which the thread sanitizer learns nothing more (CK_EXCLUDE_TAGS=values). Returns
- * main()'s. */
+/* Main program of a test: run the tests that add() adds, in one process, because StarPU does not
+ * survive a fork. `values` (or NULL) adds tests of numerical results, which the thread sanitizer
+ * can skip (CK_EXCLUDE_TAGS=values). Returns the exit code. */
 static inline int run_tests(const char *name, void (*add)(TCase *t), void (*values)(TCase *t))
 {
     struct ss_comm_config config = {"self", 10};
@@ -331,7 +330,7 @@ static inline int step_images(const struct bound *b)
     return b->plan->options.batch * b->plan->options.accumulate - (b->whole ? 0 : b->lacks);
 }
 
-/* Nothing that a step reads is left from another one. */
+/* Fill all buffers with NaN, so that a step cannot read values of a previous step. */
 static inline void spoil(const struct bound *b)
 {
     OK(ss_exec_wait(b->exec));
@@ -345,7 +344,7 @@ static inline void spoil(const struct bound *b)
     }
 }
 
-/* Submit training step `number` on the images from `first` on, and do not wait for it. */
+/* Submit training step `number` on the images from index `first`, without waiting. */
 static inline void submit(struct bound *b, uint64_t number, double lr, int first)
 {
     uint32_t sample[64];
@@ -365,7 +364,7 @@ static inline void submit(struct bound *b, uint64_t number, double lr, int first
     OK(ss_exec_submit_train(b->exec, &step));
 }
 
-/* One step alone; returns the loss before the update. Always step 1, so dropout is the same. */
+/* Run one step and return the loss before the update. Always step 1, so dropout is the same. */
 static inline double one_step(struct bound *b, double lr)
 {
     submit(b, 1, lr, 0);
@@ -392,7 +391,7 @@ static inline uint64_t train(struct bound *b, int steps)
     return hash_of(b->exec);
 }
 
-/* Between steps: the same content in other memory, and NaN where it was. */
+/* Move regions between steps: copy the content to new memory and fill the old memory with NaN. */
 static inline void move_regions(const struct bound *b, struct region *x, size_t n)
 {
     const struct ss_exec *e = b->exec;
@@ -431,7 +430,8 @@ static inline void move_memory(const struct bound *b)
     move_regions(b, &e->keys, 1);
 }
 
-/* Where memory is, tasks know from StarPU alone: the same bits when all of it moves before each step. */
+/* Tasks get addresses only from StarPU: if all memory moves before each step, results are
+ * bit-identical. */
 static inline void same_bits_elsewhere(const struct setting *s, struct ss_runtime *runtime)
 {
     enum { STEPS = 4 };
@@ -484,7 +484,7 @@ static inline void free_params(const struct bound *b, float **all)
     free(all);
 }
 
-/* Of all parameters in the graph's order, whatever the blocks and buckets. */
+/* Hash of all parameters in the graph's order, independent of blocks and buckets. */
 static inline uint64_t hash_in_order(const struct bound *b)
 {
     uint64_t hash = 0;
@@ -504,11 +504,11 @@ static inline uint64_t hash_in_order(const struct bound *b)
 
 struct in_order {
     uint64_t hash;
-    int deferred;       /* tasks of weights' gradients alone */
-    int shortcuts_left; /* blocks whose residual's end another block does, which rounds otherwise */
+    int deferred;       /* number of tasks that compute only weight gradients */
+    int shortcuts_left; /* blocks whose residual another block adds, with different rounding */
 };
 
-/* Train, and stop the runtime. */
+/* Train and stop the runtime. */
 static inline struct in_order train_in_order(const struct setting *s, struct ss_runtime *runtime)
 {
     struct bound b;
@@ -525,7 +525,7 @@ static inline struct in_order train_in_order(const struct setting *s, struct ss_
     return o;
 }
 
-/* `got` is as close, in norm, to a recorded tensor of doubles. */
+/* Check the relative error of `got` in norm against a recorded tensor of doubles. */
 static inline void check_recorded(const struct ss_safetensors *file, const char *what,
                                   const char *param, const float *got, int64_t n, double bound)
 {
@@ -540,9 +540,10 @@ static inline void check_recorded(const struct ss_safetensors *file, const char 
     ck_assert_msg(sqrt(error / size) <= bound, "%s is off by %.3g", name, sqrt(error / size));
 }
 
-/* Train 20 steps as tests/reference/record_small.py did with the model `name` of test_graphs.h, on its
- * images and from its weights. Losses and weights must be as close to PyTorch's fp64 as a few times
- * what PyTorch's own fp32 is. micros: its batch in so many micro-steps; without BatchNorm. */
+/* Train 20 steps as tests/reference/record_small.py did with the model `name` of test_graphs.h,
+ * on its images and from its weights. The error of losses and weights against PyTorch's fp64 must
+ * be at most a few times the error of PyTorch's fp32. micros: number of micro-batches into which
+ * the batch is split; for models without BatchNorm. */
 static inline void as_pytorch_in(const char *name, const char *optimizer,
                                  struct ss_runtime *runtime, int micros)
 {
@@ -583,13 +584,14 @@ static inline void as_pytorch_in(const char *name, const char *optimizer,
         submit(&b, (uint64_t)k + 1, adamw ? 0.002 : 0.05, k * BATCH);
         OK(ss_exec_wait(b.exec));
         ck_assert_msg(fabs(b.loss / losses[k] - 1) <= 4 * off[0],
-                      "step %d: loss %.9g, PyTorch's %.9g", k + 1, b.loss, losses[k]);
+                      "step %d: loss %.9g, PyTorch has %.9g", k + 1, b.loss, losses[k]);
     }
     params = get_params(&b);
     for (int i = 0; i < b.plan->nparams; i++) {
         const int64_t n = b.plan->param[i].elements;
         check_recorded(file, "last", param_of(&b, i)->name, params[i], n, 4 * off[1]);
-        /* A first moment is a sum of gradients, which cancel: by instruction set 2 to 4 times as far as PyTorch's. */
+        /* The first moment sums gradients that cancel: depending on the instruction set, the error
+         * is 2 to 4 times PyTorch's. */
         for (int k = 0; adamw && k < 2; k++) {
             OK(ss_exec_get_state(b.exec, i, k, params[i]));
             check_recorded(file, k ? "exp_avg_sq" : "exp_avg", param_of(&b, i)->name, params[i], n,
@@ -608,7 +610,7 @@ static inline void as_pytorch(const char *name, const char *optimizer, struct ss
     as_pytorch_in(name, optimizer, runtime, 1);
 }
 
-/* The whole data set once, in batches whose last one may be short. */
+/* Evaluate the whole data set; the last batch may be short. */
 static inline struct ss_metrics evaluate(struct bound *b)
 {
     uint32_t sample[64];
@@ -635,7 +637,7 @@ struct outcome {
     uint64_t hash, replayed;
 };
 
-/* Train, evaluate, keep what came out, and stop the runtime. */
+/* Train, evaluate, save the results, and stop the runtime. */
 static inline struct outcome run(const struct setting *s, struct ss_runtime *runtime, int steps, double lr)
 {
     struct bound b;
@@ -668,7 +670,7 @@ static inline void free_outcome(struct outcome *o)
     free(o->elements);
 }
 
-/* Relative distance of a parameter's values; of values below `small`, relative to that. */
+/* Relative distance in norm; relative to `small` per element if b is smaller. */
 static inline double distance(const float *a, const float *b, int64_t n, double small)
 {
     double off = 0, size = 0;
@@ -679,7 +681,7 @@ static inline double distance(const float *a, const float *b, int64_t n, double 
     return sqrt(off) / fmax(sqrt(size), small * sqrt((double)n));
 }
 
-/* Losses, and all parameters and running statistics. */
+/* Compare losses, all parameters and running statistics. */
 static inline void check_close(const struct outcome *got, const struct outcome *want, double bound)
 {
     ck_assert_msg(fabs(got->loss - want->loss) <= bound * want->loss, "loss %.7g, not %.7g",
@@ -695,8 +697,8 @@ static inline void check_close(const struct outcome *got, const struct outcome *
     }
 }
 
-/* Five numbers that are the same for all images, of which some are dropped before the loss: all random
- * parts of a step's loss are the draws. */
+/* A model with five activations that are the same for all images. Some are dropped before the
+ * loss, so that the loss is random only through dropout. */
 enum { DROP_ELEMENTS, DROP_ROW, DROP_BATCH, DROPS };
 static const float drop_rate = 0.3f;
 static const float drop_from[TEST_CLASSES] = {1.5f, -0.5f, 0.75f, -2, 0.25f};
@@ -720,7 +722,7 @@ static inline void build_drop_batch(struct ss_graph *g)
     build_drop(g, DROP_BATCH);
 }
 
-/* The loss of an image of this label where the numbers of `kept` are kept. */
+/* Loss of an image with this label if the activations of this bit set are not dropped. */
 static inline double drop_loss(unsigned kept, int label)
 {
     double sum = 0, own = 0;
@@ -732,13 +734,14 @@ static inline double drop_loss(unsigned kept, int label)
     return log(sum) - own;
 }
 
-/* Mean and variance of the loss of a step on `count` images from `first` on, by the formulas of
- * dropout (Srivastava et al. 2014, section 4) and stochastic depth (Huang et al. 2016, eq. 2; per
- * sample and per batch as torchvision.ops.StochasticDepth): all outcomes, each with its probability. */
+/* Mean and variance of the loss of a step on `count` images from index `first`, by the formulas
+ * of dropout (Srivastava et al. 2014, section 4) and stochastic depth (Huang et al. 2016, eq. 2;
+ * per sample and per batch as torchvision.ops.StochasticDepth): sum over all outcomes with their
+ * probabilities. */
 static inline void drop_moments(int how, int first, int count, double *mean, double *variance)
 {
     const unsigned all = (1u << TEST_CLASSES) - 1;
-    double batch[2] = {0}; /* of the outcomes nothing kept, all kept */
+    double batch[2] = {0}; /* loss if all are dropped, and if none is */
     *mean = *variance = 0;
     for (int i = 0; i < count; i++) {
         const int label = records[(size_t)((first + i) % IMAGES) * RECORD];
@@ -761,7 +764,7 @@ static inline void drop_moments(int how, int first, int count, double *mean, dou
         *variance = (double)drop_rate * (1 - (double)drop_rate) * pow(batch[1] - batch[0], 2);
 }
 
-/* Over many steps that change no weight, losses have the mean and the variance of the formulas. */
+/* Over many steps with learning rate 0, mean and variance of the loss must match the formulas. */
 static inline void drops_by_formula(int how, struct ss_runtime *runtime)
 {
     static void (*const build[DROPS])(struct ss_graph *) = {build_drop_elements, build_drop_row,
@@ -790,11 +793,11 @@ static inline void drops_by_formula(int how, struct ss_runtime *runtime)
         square += pow(b.loss - mean, 2);
         total += variance;
     }
-    ck_assert_msg(fabs(off) <= 4 * sqrt(total), "losses are off by %g, %g times their deviation",
+    ck_assert_msg(fabs(off) <= 4 * sqrt(total), "mean loss is off by %g, %g standard deviations",
                   off / STEPS, fabs(off) / sqrt(total));
-    /* A sum of squares of that many draws that are nearly normal, or have two values. */
+    /* 4 standard deviations of the variance of STEPS normal samples; two-valued ones have less. */
     ck_assert_msg(fabs(square / total - 1) <= 4 * sqrt(2.0 / STEPS),
-                  "variance is %g of the formula's", square / total);
+                  "variance is %g times the expected one", square / total);
     const struct ss_metrics m = evaluate(&b);
     double plain = 0;
     for (int i = 0; i < IMAGES; i++) {

@@ -1,9 +1,9 @@
-/* Preloaded into a run: no parallel region begins while the file $HANG_TASK is there. */
+/* Preloaded into a run: blocks OpenMP parallel regions while the file $HANG_TASK exists. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-/* What GCC makes of `#pragma omp parallel`. */
+/* GCC compiles `#pragma omp parallel` to a call of this function. */
 void GOMP_parallel(void (*function)(void *), void *data, unsigned threads, unsigned flags);
 
 void GOMP_parallel(void (*function)(void *), void *data, unsigned threads, unsigned flags)

@@ -1,5 +1,5 @@
-/* Preloaded into a run: reports who changes the environment while other threads may read it, in the
- * file $LATE_SETENV. */
+/* Preloaded into a run: reports changes of the environment while other threads exist, which may
+ * read it, in the file $LATE_SETENV. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ static int threads(void)
     return n;
 }
 
-/* Of the project's own calls: MPI's and other libraries' are theirs. */
+/* Reports calls from this project only, not from MPI and other libraries. */
 static void check(const char *what, const char *name, const void *caller)
 {
     Dl_info info;

@@ -1,4 +1,5 @@
-# Which cores and GPU a rank gets, on machines kept as hwloc XML in placement/, and which of them each thread; figures of the loader; StarPU's files
+# Placement of ranks on machines stored as hwloc XML in placement/, and binding of threads; input statistics;
+# times on GPUs; StarPU's files and variables
 UNIT_TESTS += tests/runtime/test_placement tests/runtime/test_input_stats tests/runtime/test_binding
 UNIT_TESTS += tests/runtime/test_gpu_times tests/runtime/test_model_files tests/runtime/test_variables
 tests_runtime_test_model_files_SOURCES = tests/runtime/test_model_files.c tests/data_common.h
@@ -15,7 +16,7 @@ tests_runtime_test_input_stats_SOURCES = tests/runtime/test_input_stats.c tests/
 tests_runtime_test_input_stats_LDADD = $(TEST_LIBS)
 TESTS += tests/runtime/test_openmp_places.sh
 
-# Training on CPUs, for which oneDNN is needed
+# Training on CPUs (needs oneDNN)
 UNIT_TESTS += tests/runtime/test_exec
 tests_runtime_test_exec_SOURCES = tests/runtime/test_exec.c tests/runtime/exec_common.h tests/leaks.h tests/graph/freeze.h tests/graph/test_graphs.h
 tests_runtime_test_exec_LDADD = $(TEST_LIBS) -lm
@@ -26,7 +27,7 @@ UNIT_TESTS += tests/runtime/test_exec_alloc_failure
 tests_runtime_test_exec_alloc_failure_SOURCES = tests/runtime/test_exec_alloc_failure.c tests/runtime/exec_common.h tests/leaks.h tests/graph/freeze.h tests/graph/test_graphs.h \
 	$(ALLOC_FAILURE_SOURCES)
 tests_runtime_test_exec_alloc_failure_LDADD = $(TEST_LIBS) -lm
-# Preloaded by tests in shell
+# Preloaded by shell tests
 check_LTLIBRARIES += tests/runtime/hang_task.la tests/runtime/late_setenv.la
 tests_runtime_hang_task_la_SOURCES = tests/runtime/hang_task.c
 tests_runtime_hang_task_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
@@ -35,7 +36,7 @@ tests_runtime_late_setenv_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -sha
 TESTS += tests/runtime/test_starpu_environment.sh tests/runtime/test_performance_models.sh tests/runtime/test_step_watch.sh \
 	tests/runtime/test_update_workers.sh
 
-# In a build with the thread sanitizer, `make check-tsan` runs what meets most threads. The longest come first.
+# In a build with the thread sanitizer, `make check-tsan` runs the tests with the most concurrency, the longest first.
 TSAN_TESTS = tests/kernels/test_kernels tests/train/test_resume.sh tests/runtime/test_exec tests/comm/test_comm_mpi.sh \
 	tests/comm/test_rank_loss.sh tests/runtime/test_planted_race.sh tests/core/test_log tests/train/test_stop \
 	tests/runtime/test_input_stats tests/comm/test_comm tests/comm/test_comm_local tests/comm/test_comm_loss \

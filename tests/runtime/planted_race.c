@@ -1,6 +1,7 @@
-/* planted_race.c: tasks with a race of their own, for test_planted_race.sh. Each of two tasks adds
- * to one number; without an argument StarPU does not know that they share it, and they wait for
- * each other so that two workers add at the same time, however late the second one wakes. */
+/* planted_race.c: two StarPU tasks with a data race, for test_planted_race.sh. Both add to one
+ * number. Without an argument, the number is not declared to StarPU, and the tasks wait for each
+ * other, so that two workers add simultaneously. With an argument, StarPU runs them one after the
+ * other. */
 #include <starpu.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@ static atomic_int begun;
 static void add(void *buffers[], void *together)
 {
     (void)buffers;
-    /* Relaxed: it orders nothing, so the sanitizer sees the race all the same. */
+    /* Relaxed: no ordering that would hide the race from the sanitizer. */
     atomic_fetch_add_explicit(&begun, 1, memory_order_relaxed);
     for (int i = 0; together && i < 60000 && atomic_load_explicit(&begun, memory_order_relaxed) < 2;
          i++)
@@ -35,7 +36,7 @@ int main(int argc, char **argv)
     (void)argv;
     starpu_conf_init(&conf);
     conf.ncpus = 2;
-    conf.sched_policy_name = "prio"; /* the one that training uses */
+    conf.sched_policy_name = "prio"; /* as in training */
     if (starpu_init(&conf))
         return EXIT_FAILURE;
     starpu_variable_data_register(&handle, STARPU_MAIN_RAM, (uintptr_t)&number, sizeof number);
@@ -45,7 +46,7 @@ int main(int argc, char **argv)
         if (argc > 1)
             task->handles[0] = handle;
         else
-            task->cl_arg = &number; /* not null: together */
+            task->cl_arg = &number; /* not NULL: wait for the other task */
         if (starpu_task_submit(task))
             return EXIT_FAILURE;
     }

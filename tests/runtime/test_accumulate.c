@@ -1,6 +1,6 @@
-/* test_accumulate.c: steps of several micro-steps: PyTorch's steps with the whole batch, where no layer
- * joins images; what micro-steps do to metrics, running statistics and dropout; what may not change
- * a result; memory. */
+/* test_accumulate.c: gradient accumulation: equal to PyTorch's steps with the whole batch, for
+ * models without BatchNorm; metrics, running statistics and dropout of micro-batches; settings
+ * that must not change results; memory. */
 #include "tests/runtime/exec_common.h"
 
 enum { RESNET = 0, CHAIN = 1, GROUPS = 4, READERS = 9 /* of test_graphs */ };
@@ -55,7 +55,7 @@ START_TEST(same_bits)
     ck_assert_uint_eq(train_with(&s, 1, 3), want);
     s.no_overlap = 1;
     ck_assert_uint_eq(train_with(&s, 1, 2), want);
-    s.accumulate = 2; /* and the comparison can fail */
+    s.accumulate = 2; /* the comparison can fail */
     ck_assert_uint_ne(train_with(&s, 1, 2), want);
 }
 END_TEST
@@ -76,8 +76,7 @@ static void compare(const struct bound *a, const struct bound *b, int trained)
     free_params(b, y);
 }
 
-/* Each micro-step updates BatchNorm's running statistics, as a step of its own would; metrics are
- * those of all images. */
+/* Each micro-batch updates the running statistics as a step does. Metrics cover all images. */
 START_TEST(running_statistics)
 {
     enum { MICROS = 3 };
@@ -98,7 +97,7 @@ START_TEST(running_statistics)
     }
     compare(&whole, &single, 0);
     ck_assert_double_eq_tol(whole.loss, loss, 1e-12);
-    submit(&single, 9, 0, 0); /* they move indeed */
+    submit(&single, 9, 0, 0); /* a further step changes them */
     OK(ss_exec_wait(single.exec));
     float **x = get_params(&whole), **y = get_params(&single);
     int moved = 0;
@@ -114,8 +113,8 @@ START_TEST(running_statistics)
 }
 END_TEST
 
-/* The same images in each micro-step: without dropout their mean is one's gradient, to the bit for two
- * of them. With it, masks are other ones. */
+/* Two micro-batches of the same images: without dropout the mean gradient is bit-identical to
+ * that of one. With dropout the masks differ. */
 START_TEST(dropout)
 {
     struct bound two, one;
@@ -124,7 +123,7 @@ START_TEST(dropout)
     for (int k = 0; k < 3; k++) {
         const int which = graphs[k];
         struct setting s = setting_of(which, IMAGES, 2);
-        s.batch = IMAGES; /* images come round */
+        s.batch = IMAGES; /* the second micro-batch repeats the images */
         bind_plan(&two, &s, runtime);
         s.accumulate = 1;
         bind_plan(&one, &s, runtime);
@@ -140,7 +139,8 @@ START_TEST(dropout)
 }
 END_TEST
 
-/* Whatever the number of micro-steps: activations and input as without, parameters one bucket more. */
+/* For any number of micro-batches: the same memory for activations and input as without
+ * accumulation, and one gradient buffer more. */
 START_TEST(memory)
 {
     struct ss_exec_bytes bytes[3];
@@ -158,14 +158,14 @@ START_TEST(memory)
     for (int i = 1; i < 3; i++) {
         ck_assert_uint_eq(bytes[i].activations, bytes[0].activations);
         ck_assert_uint_eq(bytes[i].input, bytes[0].input);
-        /* Weights, gradients, momentum; and the gradients so far. */
+        /* Weights, gradients, momentum; and the accumulated gradients. */
         ck_assert_uint_eq(bytes[i].parameters, bytes[0].parameters / 3 * 4);
     }
     ss_runtime_stop(runtime);
 }
 END_TEST
 
-/* When tasks of the steps ran. */
+/* Counts the tasks of a step, and those that ran too early. */
 struct listener {
     struct ss_hooks hooks;
     _Atomic uint64_t begun, early, sums, adds, loads;
@@ -184,7 +184,7 @@ static void hook_task(void *arg, const struct ss_step_args *args)
                  t->kind == SS_TASK_REDUCE_METRICS || t->kind == SS_TASK_REPORT);
 }
 
-/* All tasks of a step carry its number; the loader's figures are of all images. */
+/* All tasks of a step have its number; input statistics cover all images. */
 START_TEST(hooks)
 {
     struct bound b;

@@ -1,5 +1,5 @@
-/* test_binding.c: which cores each kind of thread is bound to. The test stands in for the kernel, so that machines can
- * have any cores. */
+/* test_binding.c: cores to which each kind of thread is bound. The test overrides
+ * sched_setaffinity, so that simulated machines can have any cores. */
 #include "runtime/placement_gpu.h"
 #include "tests/assert.h"
 #include "tests/leaks.h"
@@ -12,7 +12,7 @@
 static cpu_set_t bound;
 static int watching, bindings;
 
-/* In the place of the C library's; some libraries look at the cores when they are loaded. */
+/* Overrides the C library's function. Some libraries call it while they are loaded. */
 int sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *set)
 {
     if (!watching)
@@ -60,7 +60,7 @@ static const struct {
     int n, threads, thread;
     const char *cores;
 } computes[] = {
-    {4, 4, 0, "10 12 14 16"}, /* so that a new thread of a team does not sit on its core */
+    {4, 4, 0, "10 12 14 16"}, /* all: a new thread of the team inherits the mask */
     {4, 4, 1, "12"},          {4, 4, 3, "16"}, {4, 3, 0, "10 12 14"},
     {4, 3, 2, "14"},          {4, 2, 0, "10"}, {4, 2, 1, "12"},
     {4, 1, 0, "10"},          {1, 1, 0, "10"}, {2, 3, 0, "10 12"}, /* more threads than cores */

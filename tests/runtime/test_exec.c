@@ -1,6 +1,6 @@
-/* test_exec.c: plans bound to kernels and StarPU, on the models of test_graphs.h: gradients of
- * whole steps by finite differences, and what may not change a result: slots, load workers, the
- * batch size of an evaluation, bucket sizes, a second executor, saving and loading. */
+/* test_exec.c: execution of plans with StarPU on the models of test_graphs.h: gradients of whole
+ * steps against finite differences, and settings that must not change results: slots, load
+ * workers, the batch size of evaluation, bucket sizes, a second executor, saving and loading. */
 #include "codelets/op.h"
 #include "runtime/exec_internal.h"
 #include "tests/runtime/exec_common.h"
@@ -11,7 +11,7 @@
 
 /* Finite differences. */
 
-/* BatchNorm starts as the identity, where mistakes hide; move gamma and beta away from it. */
+/* Move gamma and beta of BatchNorm away from the identity, which would hide errors. */
 static void shake(const struct bound *b)
 {
     struct ss_rng rng;
@@ -48,9 +48,9 @@ static float largest(const float *a, const float *b, int64_t n)
     return most;
 }
 
-/* A step of learning rate 1 without momentum is the gradient. Compared at the element with the
- * largest gradient and at random ones. ReLU and max pooling have kinks: of two widths of the
- * difference, one must agree. */
+/* The update of a step with learning rate 1 and without momentum is the gradient. Compare it at the
+ * element with the largest gradient and at random elements. ReLU and max pooling have kinks: one of
+ * three difference widths must agree. */
 static void check_gradients(struct bound *b)
 {
     enum { SAMPLES = 4 };
@@ -62,7 +62,7 @@ static void check_gradients(struct bound *b)
     ck_assert(isfinite(loss) && loss > 0.1);
     float **after = get_params(b);
     set_params(b, before);
-    ck_assert_double_eq(one_step(b, 0), loss); /* nothing else remembers the step */
+    ck_assert_double_eq(one_step(b, 0), loss); /* the step left no other state */
     for (int i = 0; i < b->plan->nparams; i++) {
         int64_t n = b->plan->param[i].elements, at = 0;
         if (b->plan->param[i].bucket < 0)
@@ -82,7 +82,7 @@ static void check_gradients(struct bound *b)
                 error = fabs(found - gradient);
             }
             ck_assert_msg(error <= bound,
-                          "%s: d loss / d %s[%lld]: the step says %.6g, differences say %.6g "
+                          "%s: d loss / d %s[%lld]: step %.6g, finite difference %.6g "
                           "(largest of the parameter: %.3g)",
                           ss_graph_name(b->graph), param_of(b, i)->name, (long long)k, gradient,
                           found, (double)scale);
@@ -92,7 +92,7 @@ static void check_gradients(struct bound *b)
     free_params(b, after);
 }
 
-/* StarPU counts a region's elements in 32 bits. */
+/* A region larger than 4 GiB: StarPU counts elements in 32 bits. */
 START_TEST(large_region)
 {
     const size_t bytes = ((size_t)5 << 30) + 64;
@@ -100,16 +100,16 @@ START_TEST(large_region)
     const struct ss_exec e = {.options = {.runtime = &rt}, .kernels = &ss_cpu_kernels};
     struct region x = {.home = REGION_PART}, small = {.home = REGION_PART};
     struct starpu_conf conf;
-    static char room[3];
+    static char capacity[3];
     void *memory = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     ck_assert(memory != MAP_FAILED);
     ck_assert_int_eq(starpu_conf_init(&conf), 0);
     conf.ncpus = 1;
     ck_assert_int_eq(starpu_init(&conf), 0);
     ss_region_register(&e, &x, memory, bytes);
-    ss_region_register(&e, &small, room, sizeof room);
+    ss_region_register(&e, &small, capacity, sizeof capacity);
     ck_assert_uint_eq(starpu_data_get_size(x.r.handle), bytes);
-    ck_assert_uint_eq(starpu_data_get_size(small.r.handle), sizeof room);
+    ck_assert_uint_eq(starpu_data_get_size(small.r.handle), sizeof capacity);
     ss_region_drop(&e, &x);
     ss_region_drop(&e, &small);
     starpu_shutdown();
@@ -141,8 +141,8 @@ static int count_threads(void)
     return count;
 }
 
-/* Models are built, read and written by the compute worker's OpenMP threads: with a second team there would be more of
- * them than cores, and GCC's library would have all sleep at each barrier. */
+/* Models are built, read and written by the compute worker's OpenMP threads. A second team would
+ * oversubscribe the cores, and libgomp's threads would sleep at each barrier. */
 START_TEST(one_team)
 {
     struct ss_runtime *runtime = start_runtime(3, 1);
@@ -163,7 +163,7 @@ START_TEST(one_team)
 }
 END_TEST
 
-/* Other layouts than this processor's own: NHWC, and blocks of 8; the convolutions' fast choice. */
+/* Other layouts: NHWC, blocks of 8 and of 16, with SS_CONV_AUTO. */
 START_TEST(gradients_elsewhere)
 {
     struct ss_runtime *runtime = start_runtime(2, 1);
@@ -183,8 +183,9 @@ START_TEST(gradients_elsewhere)
 }
 END_TEST
 
-/* Whatever layer reads the images or a convolution's output, in this processor's layout and in NHWC.
- * Behind a convolution's weights the kinks of ReLU are more than differences bear. */
+/* Each layer type that reads the images or a convolution's output, in this processor's layout and
+ * in NHWC. Layers with ReLU are tested only on images: after a convolution, finite differences
+ * cross too many kinks. */
 START_TEST(gradients_of_first_layers)
 {
     const char *name = first_layers[_i].name;
@@ -206,7 +207,7 @@ START_TEST(gradients_of_first_layers)
 }
 END_TEST
 
-/* Does one of first_layers build a layer of this class with the flag so? */
+/* 1: one of first_layers builds a layer of this class with this value of the flag. */
 static int is_built(const struct ss_layer_class *cls, const struct ss_layer_field *flag, int value)
 {
     int found = 0;
@@ -223,7 +224,7 @@ static int is_built(const struct ss_layer_class *cls, const struct ss_layer_fiel
     return found;
 }
 
-/* Each thing that a layer can have or lack is had and lacked there. */
+/* first_layers covers both values of each flag of each layer class. */
 START_TEST(every_flag)
 {
     int flags = 0;
@@ -237,7 +238,7 @@ START_TEST(every_flag)
 }
 END_TEST
 
-/* SGD over several steps against its definition, with the gradients of single steps:
+/* Compare several steps of SGD with its definition, using gradients of single steps:
  *     v = momentum * v + g + weight_decay * p,   p = p - lr * v */
 START_TEST(momentum)
 {
@@ -282,7 +283,7 @@ START_TEST(momentum)
 }
 END_TEST
 
-/* What may not change a result. */
+/* Settings that must not change results. */
 
 static uint64_t train_with(const struct setting *s, int threads, int workers)
 {
@@ -378,7 +379,7 @@ static void build_slope_1(struct ss_graph *g)
     build_act(g, slope_1);
 }
 
-/* A block's LeakyReLU is ReLU where its slope is 0, nothing where it is 1, and else neither. */
+/* A block's LeakyReLU equals ReLU for slope 0, the identity for slope 1, and neither otherwise. */
 START_TEST(slopes)
 {
     void (*const build[])(struct ss_graph * g) = {build_relu, build_slope_0, build_plain,
@@ -396,7 +397,7 @@ START_TEST(slopes)
 }
 END_TEST
 
-/* Bucket sizes change where parameters lie, not their values. */
+/* Bucket sizes change the location of parameters, not their values. */
 START_TEST(same_values_in_other_buckets)
 {
     struct bound a, b;
@@ -421,8 +422,8 @@ START_TEST(same_values_in_other_buckets)
 }
 END_TEST
 
-/* What a training step's input slot holds, sample by sample: each one mixed with the one before it
- * in the batch, whatever the slices; evaluation mixes and erases nothing. */
+/* Content of a training step's input slot: each sample is mixed with the preceding one in the
+ * batch, independent of the number of slices. Evaluation does not mix or erase. */
 START_TEST(mixed_slots)
 {
     enum { N = 7, FIRST = 25, ALL = 3 * TEST_SIDE * TEST_SIDE };
@@ -466,7 +467,7 @@ START_TEST(mixed_slots)
 }
 END_TEST
 
-/* Every image once, whatever the batch; evaluation leaves the model alone. */
+/* Evaluation uses every image once for any batch size and does not change the model. */
 START_TEST(evaluation)
 {
     static const int batches[] = {BATCH, 1, 7, IMAGES, 32};
@@ -492,7 +493,7 @@ START_TEST(evaluation)
         ck_assert_double_eq(m.bad, 0);
         ck_assert_double_eq(m.correct, want.correct);
         ck_assert_double_eq_tol(m.loss, want.loss, 1e-5 * want.loss);
-        /* Again: the same bits, and nothing has moved. */
+        /* A second evaluation is bit-identical, and the parameters are unchanged. */
         struct ss_metrics again = evaluate(&other);
         ck_assert_mem_eq(&again, &m, sizeof m);
         ck_assert_uint_eq(hash_of(other.exec), hash);
@@ -509,7 +510,7 @@ START_TEST(evaluation)
 }
 END_TEST
 
-/* Training learns: the loss over the few images falls. */
+/* Training reduces the loss over the images. */
 START_TEST(learns)
 {
     struct bound b;
@@ -518,7 +519,7 @@ START_TEST(learns)
     s.which = _i;
     bind_plan(&b, &s, runtime);
     b.augment = 0;
-    /* Without BatchNorm, and with much dropout, it takes more. */
+    /* Models without BatchNorm or with strong dropout need more steps. */
     const char *name = ss_graph_name(b.graph);
     const int slow = !strcmp(name, "chain") || !strcmp(name, "curves");
     b.lr = slow ? 0.2 : 0.02;
@@ -538,7 +539,7 @@ START_TEST(drops)
 }
 END_TEST
 
-/* Saved and loaded into another executor, all is there to the bit, and training goes on alike. */
+/* A model loaded into another executor is bit-identical, also after further training. */
 START_TEST(save_and_load)
 {
     struct bound a, b;
@@ -552,7 +553,7 @@ START_TEST(save_and_load)
     bind_plan(&a, &s, runtime);
     train(&a, 4);
     OK(ss_model_file_write(a.exec, a.plan, path, 4711, 0));
-    s.bucket_mb = 1e-6; /* the file does not know of buckets */
+    s.bucket_mb = 1e-6; /* the file is independent of buckets */
     bind_plan(&b, &s, runtime);
     OK(ss_model_init(b.exec, b.plan, 99));
     int64_t batches = -1;
@@ -573,7 +574,7 @@ START_TEST(save_and_load)
     }
     ck_assert_double_eq(a.loss, b.loss);
 
-    /* A file of another model changes nothing. */
+    /* A file of another model is refused and does not change parameters. */
     struct bound c;
     s.which = (_i + 1) % TEST_GRAPHS;
     bind_plan(&c, &s, runtime);
@@ -588,10 +589,10 @@ START_TEST(save_and_load)
 }
 END_TEST
 
-/* Who measures steps 2 and 3: what it was told, in atomics because tasks end on several threads. */
+/* Counts the hooks called in steps 2 and 3. Atomics: tasks end on several threads. */
 struct listener {
     struct ss_hooks hooks;
-    _Atomic uint64_t begun, ended; /* steps, as digits in their order */
+    _Atomic uint64_t begun, ended; /* step numbers as decimal digits, in order */
     _Atomic int loads, updates, others, wrong;
 };
 
@@ -630,7 +631,7 @@ static void listen(struct listener *l, unsigned kinds)
                                      .task_ends = hook_task}};
 }
 
-/* Two of them, of which each is told what it asked for, and nothing once it is off again. */
+/* Two listeners: each is called for the tasks that it selected, and not after it is unhooked. */
 START_TEST(hooks)
 {
     struct listener some, all;
@@ -664,8 +665,7 @@ START_TEST(hooks)
 }
 END_TEST
 
-/* A label that the model has no output for: the run fails, nobody waits for ever, and reports come
- * without metrics. */
+/* A label out of range: the run fails without hanging, and reports have no metrics. */
 START_TEST(failure_inside_a_step)
 {
     struct bound b;
@@ -720,7 +720,7 @@ START_TEST(transformer_as_pytorch)
 }
 END_TEST
 
-/* What lies in place is what would be copied there, to the bit, also behind a step's update. */
+/* Views in place are bit-identical to copies, also after a step's update. */
 START_TEST(parts_as_copies)
 {
     static const int blocks[] = {16, 8, 1};
@@ -747,9 +747,9 @@ START_TEST(parts_as_copies)
 }
 END_TEST
 
-/* What is made while it is read is what would be stored, and what is added on store what would be added behind it, to
- * the bit: with micro-steps, in evaluation, where images
- * are missing, and where the weights' gradients are tasks of their own. */
+/* Activations recomputed on reading, and additions fused into the store, are bit-identical to
+ * stored activations and separate additions: with gradient accumulation, in evaluation, with
+ * short batches, and with deferred weight gradients. */
 START_TEST(unstored_as_stored)
 {
     struct ss_runtime *runtime = start_runtime(2, 1);
@@ -773,7 +773,7 @@ START_TEST(unstored_as_stored)
                 unstored +=
                     b.plan->block[i].made_by >= 0 ||
                     (b.plan->block[i].cls->keeps_z && ss_block_only_adds(&b.plan->block[i]));
-            if (!unstored) { /* there is nothing to compare */
+            if (!unstored) { /* no such block in this model */
                 unbind(&b);
                 break;
             }
@@ -785,14 +785,14 @@ START_TEST(unstored_as_stored)
         }
         ck_assert_uint_eq(hash[0], hash[1]);
         if (!strcmp(test_graphs[_i].name, "pre") && ss_cpu_preferred_block())
-            ck_assert_int_eq(unstored, how == 3 ? 3 : 6); /* b, h and i add */
+            ck_assert_int_eq(unstored, how == 3 ? 3 : 6); /* b, h and i are additions */
     }
     ss_runtime_stop(runtime);
 }
 END_TEST
 
-/* When weights' gradients are made changes no bit, nor which buckets they are in. */
-START_TEST(weights_put_off)
+/* Deferring weight gradients, which may change their buckets, does not change any bit. */
+START_TEST(weights_deferred)
 {
     static const int deferred[] = {0, 2, 4, 1 << 16, -1};
     struct setting s = usual;
@@ -810,11 +810,11 @@ START_TEST(weights_put_off)
     }
     ck_assert_int_eq(run[0].deferred, 0);
     ck_assert_int_eq(run[3].deferred, run[4].deferred);
-    ck_assert(run[3].deferred > 0 || s.which != 0); /* the first one has convolutions */
+    ck_assert(run[3].deferred > 0 || s.which != 0); /* model 0 has convolutions */
 }
 END_TEST
 
-/* Whatever is frozen, all has the bits of a run whose rate is 0 there, in every kind of layer. */
+/* In every kind of layer, freezing is bit-identical to a learning-rate factor of 0. */
 START_TEST(frozen_weights)
 {
     enum { SEEDS = 6 };
@@ -840,7 +840,7 @@ START_TEST(frozen_weights)
 }
 END_TEST
 
-/* A batch that lacks images is a smaller batch, in every kind of layer; other slots and slices change no bit. */
+/* A short batch equals a smaller batch, for any layer. Slots and slices do not change any bit. */
 static void check_short_batch(struct setting s)
 {
     s.momentum = 0.9f;
@@ -886,7 +886,7 @@ START_TEST(short_batch_of_first_layers)
 }
 END_TEST
 
-/* What a seed starts with, in the layouts of PyTorch: convolution and linear layer by their own rules. */
+/* Recorded initial values of one seed, in PyTorch's layouts, for convolution and linear layers. */
 START_TEST(initial_values)
 {
     static const struct {
@@ -911,7 +911,7 @@ START_TEST(initial_values)
 }
 END_TEST
 
-/* Tasks that are ready wait behind the first one, which does not end before all are submitted. */
+/* The first task blocks the worker until all other tasks are submitted and ready. */
 enum { ORDERED = 12 };
 static sem_t begun, gate;
 static int order[ORDERED], norder;
@@ -928,8 +928,7 @@ static void note_order(void *buffers[], void *cl_arg)
     sem_wait(&gate);
 }
 
-/* Of ready tasks the one with the highest priority of its plan comes next: on the worker that computes, and on
- * one that loads. */
+/* Ready tasks run in the order of their plan's priorities, on compute and service workers. */
 START_TEST(priorities)
 {
     struct ss_codelet codelets[] = {SS_COMPUTE_CODELET("compute", note_order),
@@ -954,7 +953,7 @@ START_TEST(priorities)
         ck_assert_int_eq(starpu_task_wait_for_all(), 0);
         ck_assert_int_eq(norder, ORDERED);
         for (int i = 1; i < ORDERED; i++)
-            ck_assert_msg(order[i] < order[i - 1], "priority %d behind %d", order[i], order[i - 1]);
+            ck_assert_msg(order[i] < order[i - 1], "priority %d after %d", order[i], order[i - 1]);
         sem_destroy(&begun);
         sem_destroy(&gate);
     }
@@ -962,7 +961,7 @@ START_TEST(priorities)
 }
 END_TEST
 
-/* A CPU that computes loads as well: here alone, while the service worker is held. */
+/* The compute worker of a CPU rank also runs loads, here while the service worker is blocked. */
 START_TEST(loads_on_the_compute_worker)
 {
     struct ss_codelet hold = SS_SERVICE_CODELET("hold", note_order);
@@ -993,7 +992,7 @@ START_TEST(loads_on_the_compute_worker)
 }
 END_TEST
 
-/* More than there is (for the address sanitizer see leaks.h). */
+/* Let allocations larger than memory return NULL (for the address sanitizer see leaks.h). */
 const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
 {
@@ -1014,7 +1013,7 @@ START_TEST(no_memory_for_a_task)
 }
 END_TEST
 
-/* However large the gradients are: a step moves the weights by no more than the bound says, and by as much. */
+/* With clipping, the norm of the update equals learning rate times bound for larger gradients. */
 START_TEST(clipping)
 {
     struct bound b;
@@ -1037,7 +1036,7 @@ START_TEST(clipping)
 }
 END_TEST
 
-/* Executors come and go: what one has taken is given back. StarPU keeps some of its own. */
+/* Executors free their memory. StarPU retains some of its own. */
 START_TEST(gives_back)
 {
     enum { WARM_UP = 3, MEASURED = 6, KEPT = 1500 };
@@ -1045,7 +1044,7 @@ START_TEST(gives_back)
     struct setting s = usual;
     struct mallinfo2 before = mallinfo2();
     if (!before.uordblks)
-        return; /* a sanitizer's memory */
+        return; /* a sanitizer's allocator */
     struct ss_runtime *runtime = start_runtime(1, 1);
     s.which = _i;
     s.optimizer = "adamw";
@@ -1064,12 +1063,12 @@ START_TEST(gives_back)
     const struct mallinfo2 after = mallinfo2();
     const double kept =
         (double)(after.uordblks + after.hblkhd) - (double)(before.uordblks + before.hblkhd);
-    ck_assert_msg(kept < MEASURED * KEPT, "an executor keeps %g bytes", kept / MEASURED);
+    ck_assert_msg(kept < MEASURED * KEPT, "an executor leaks %g bytes", kept / MEASURED);
     ss_runtime_stop(runtime);
 }
 END_TEST
 
-/* A kind of layer whose operation nobody has written. */
+/* A layer class whose operation is not implemented. */
 START_TEST(operation_missing)
 {
     static const struct ss_layer_class cls = {.name = "strange", .operation = "walk"};
@@ -1100,7 +1099,7 @@ static void add_tests(TCase *t)
     tcase_add_test(t, no_memory_for_a_task);
     tcase_add_test(t, operation_missing);
     tcase_add_loop_test(t, gives_back, 0, TEST_GRAPHS);
-    tcase_add_loop_test(t, weights_put_off, 0, 2 * TEST_GRAPHS);
+    tcase_add_loop_test(t, weights_deferred, 0, 2 * TEST_GRAPHS);
 }
 
 static void add_values(TCase *t)

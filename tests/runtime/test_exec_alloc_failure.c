@@ -1,5 +1,5 @@
-/* test_exec_alloc_failure.c: a rank's placement, and executors that are made, given initial values and destroyed, at each place
- * where that may lack memory (tests/meta/faults/alloc_failure.h); on CPUs. */
+/* test_exec_alloc_failure.c: placement of a rank, and creation, initialization and destruction of
+ * executors on CPUs, with a failure of each allocation (tests/meta/faults/alloc_failure.h). */
 #include "core/folder.h"
 #include "runtime/placement.h"
 #include "tests/data_common.h"
@@ -49,7 +49,7 @@ END_TEST
 #define SMALL                                                                                      \
     "starstep train --data-dir data --width 2,2,2,2 --batch-size 8 --threads 1 --workers 1 "
 
-/* Whole runs give back all memory: of StarPU's and hwloc's, no leak detector could tell. */
+/* Whole commands free all memory. Leak detectors cannot check this with StarPU and hwloc. */
 START_TEST(runs)
 {
     static const char *const commands[] = {
@@ -80,13 +80,13 @@ START_TEST(runs)
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         const long before = leak_counter_blocks();
         ck_assert_msg(run_here(commands[i]) == 0, "%s: %s", commands[i], ss_log_last_error());
-        ck_assert_msg(leak_counter_blocks() == before, "%s: %ld blocks are kept", commands[i],
+        ck_assert_msg(leak_counter_blocks() == before, "%s: %ld blocks leaked", commands[i],
                       leak_counter_blocks() - before);
         if (strstr(commands[i], "--trace"))
             ss_folder_remove("trace");
     }
     ck_assert_msg(access("trace", F_OK) != 0,
-                  "a run without --trace writes into the last one's folder");
+                  "a run without --trace writes to the previous run's folder");
     dup2(out, STDOUT_FILENO);
     ck_assert_int_eq(fchdir(here), 0);
     close(here);

@@ -1,5 +1,5 @@
-/* Times of tasks on a GPU that is not there: what is told of them keeps the order of their stream,
- * however wrong a look at the GPU's clock was. */
+/* test_gpu_times.c: times of tasks on a simulated GPU. Reported times keep the order of the
+ * stream for any error in reading the GPU's clock. */
 #include "codelets/lane.h"
 #include "core/clock.h"
 #include "runtime/gpu_times.h"
@@ -11,10 +11,10 @@
 enum { TASKS = 4, SLOTS = 2, STEPS = 20, PAUSE_US = 2000 };
 
 struct CUevent_st {
-    uint64_t ticks; /* 1024 a millisecond: a float holds times up to 16 s exactly */
+    uint64_t ticks; /* 1024 per millisecond: a float holds times up to 16 s exactly */
 };
 
-static int slow; /* looks take PAUSE_US longer, behind the reference */
+static int slow; /* reading the clock takes PAUSE_US longer, after the reference event */
 static struct {
     uint64_t begin, end;
     int told;
@@ -98,8 +98,8 @@ static void check_next(uint64_t step, int task)
     last = ran[step][task].end;
 }
 
-/* Looks of the first step, or of every third one, are slow; the last task of a step is enqueued
- * behind the first one of the next. */
+/* Clock reads of the first step, and for _i == 1 of every third step, are slow. The last task of a
+ * step is enqueued after the first task of the next step. */
 START_TEST(keeps_order)
 {
     const struct ss_kernels kernels = {.stream_create = make_stream,

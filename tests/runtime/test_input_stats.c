@@ -1,4 +1,4 @@
-/* The loader's figures: who waited for whom, by order of events. Sleeps only make lower bounds. */
+/* test_input_stats.c: wait times by the order of events. Sleeps give lower bounds only. */
 #include "core/clock.h"
 #include "runtime/input_stats.h"
 #include "tests/data_common.h"
@@ -11,7 +11,7 @@ enum { SLOTS = 2, PAUSE_US = 20000 };
 
 static struct ss_input_stats feed;
 static struct ss_plan plan;
-static int micro, absent; /* of the task that ends */
+static int micro, absent; /* of the ending task */
 static struct ss_run run;
 static uint64_t submitted_ns[SLOTS];
 
@@ -30,7 +30,7 @@ static void submitted(uint64_t step)
     submitted_ns[step % SLOTS] = ss_now_ns();
 }
 
-/* A training task that began at begin_ns has ended. */
+/* Report the end of a training task that began at begin_ns. */
 static void ended(enum ss_task_kind kind, uint64_t step, uint64_t begin_ns)
 {
     struct ss_plan_task task = {.kind = kind, .micro = micro};
@@ -72,7 +72,7 @@ static double waited(void)
     return ss_input_stats_totals(&feed).wait_s;
 }
 
-/* The first step waits from its submission on. */
+/* The first step waits from its submission. */
 START_TEST(first_step)
 {
     submitted(1);
@@ -84,7 +84,7 @@ START_TEST(first_step)
 }
 END_TEST
 
-/* Loaded while the step before it was computed: nobody waits, however long that took. */
+/* Input loaded while the previous step was computed: no wait, for any load time. */
 START_TEST(loaded_ahead)
 {
     submitted(1);
@@ -101,7 +101,7 @@ START_TEST(loaded_ahead)
 }
 END_TEST
 
-/* Of several slices the last one counts, of several updates too. */
+/* The last of several slices and the last of several updates count. */
 START_TEST(loaded_late)
 {
     submitted(1);
@@ -124,7 +124,7 @@ START_TEST(loaded_late)
 }
 END_TEST
 
-/* After a pause between epochs the step's own submission counts. */
+/* After a break between epochs, the wait starts at the step's own submission. */
 START_TEST(after_a_pause)
 {
     submitted(1);
@@ -141,7 +141,7 @@ START_TEST(after_a_pause)
 }
 END_TEST
 
-/* Images and busy time add up over slices and over far more steps than are kept. */
+/* Images and busy time are summed over slices, and over more steps than the ring holds. */
 START_TEST(totals)
 {
     enum { STEPS = 100 };
@@ -158,7 +158,7 @@ START_TEST(totals)
     }
     absent = 2;
     loaded(STEPS + 1, ss_now_ns(), 5);
-    absent = 7; /* those of another slice, too */
+    absent = 7; /* including those of another slice */
     loaded(STEPS + 1, ss_now_ns(), 5);
     absent = 0;
     struct ss_input_totals t = ss_input_stats_totals(&feed);
@@ -167,8 +167,8 @@ START_TEST(totals)
 }
 END_TEST
 
-/* Micro-step 1 is computed late, and what 2 loads meanwhile nobody waits for; of 3 they wait. */
-START_TEST(micro_steps)
+/* Micro-batch 1 is loaded while 0 is computed: no wait. The step waits for micro-batch 2. */
+START_TEST(micro_batches)
 {
     close_input_stats();
     plan.options.accumulate = 3;
@@ -205,7 +205,7 @@ int main(void)
     tcase_add_test(t, loaded_late);
     tcase_add_test(t, after_a_pause);
     tcase_add_test(t, totals);
-    tcase_add_test(t, micro_steps);
+    tcase_add_test(t, micro_batches);
     suite_add_tcase(suite, t);
     return run_suite(suite);
 }

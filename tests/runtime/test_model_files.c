@@ -1,4 +1,4 @@
-/* test_model_files.c: where StarPU's measurements go, and who waits while they are made. */
+/* test_model_files.c: waiting for another process that measures StarPU's buses. */
 #include "runtime/model_files.h"
 #include "tests/data_common.h"
 
@@ -18,7 +18,7 @@ static void hold_lock(void)
     write_file("bus/kind.config", "1\n", 2);
 }
 
-/* What another process is measuring is waited for. */
+/* Start-up waits for another process's measurement. */
 START_TEST(waits)
 {
     make_folder();

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# OMP_PROC_BIND, OMP_PLACES and their kin, which job scripts set for other programs, change nothing about who
-# gets which cores: the launcher's binding alone decides.
+# OMP_PROC_BIND, OMP_PLACES and similar variables, which job scripts set for other programs, do not change the
+# placement: only the launcher's binding counts.
 . "${srcdir:-.}/tests/common.sh"
 unset OMP_NUM_THREADS
 if [ "$(nproc)" -lt 2 ]; then
-    echo "one core: nothing to tell apart"
+    echo "skipped: only one core"
     exit 77
 fi
 cores=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)
 first=${cores%%[-,]*}
 last=${cores##*[-,]}
 
-# lines COMMAND...: what info says of the ranks, without the host's name
+# lines COMMAND...: the lines of info about ranks, without the host name
 lines() {
     run "$@"
     sed -n 's/^\(rank .*\) on [^ ]*: /\1: /; /^rank 0/,$p' "$work/out"
@@ -20,7 +20,7 @@ lines() {
 settings=(OMP_PROC_BIND=true OMP_PROC_BIND=spread OMP_PLACES=cores OMP_PLACES=threads "OMP_PLACES={$first}"
     "GOMP_CPU_AFFINITY=$first" KMP_AFFINITY=compact)
 
-# alike WHAT COMMAND...: info says the same with each of the variables as without
+# alike WHAT COMMAND...: info prints the same with and without each of the variables
 alike() {
     local what=$1 setting
     shift
@@ -39,18 +39,18 @@ if have_ranks; then
     alike "mpiexec" "$MPIEXEC" -n 2 "$STARSTEP" info
 fi
 
-# What the launcher bound stays bound.
+# The launcher's binding is preserved.
 lines taskset -c "$last" "$STARSTEP" info >"$work/want"
 check "a rank bound to core $last" grep -q "core $last\$" "$work/want"
 lines taskset -c "$last" env OMP_PROC_BIND=true "$STARSTEP" info >"$work/got"
 check "the same with OMP_PROC_BIND" diff "$work/want" "$work/got"
 
-# Places that name cores are left out with a word, by one rank; places that name none without.
+# Explicit cores in OMP_PLACES are ignored with a warning from one rank; abstract names without a warning.
 run env OMP_PLACES="{$first}" "$STARSTEP" launch -n 2 info
 check "one line about OMP_PLACES={$first}" test "$(grep -c "OMP_PLACES={$first} is ignored" "$work/err")" -eq 1
-starts "no word about OMP_PLACES=cores" env OMP_PLACES=cores OMP_PROC_BIND=close "$STARSTEP" info
+starts "no warning for OMP_PLACES=cores" env OMP_PLACES=cores OMP_PROC_BIND=close "$STARSTEP" info
 
-# A run's threads, each where it was told to be, while oneDNN's and our own regions come and go
+# Thread bindings of a run in which parallel regions of oneDNN and of this project alternate
 masks() {
     local pid=$1 task
     for task in /proc/"$pid"/task/*/status; do

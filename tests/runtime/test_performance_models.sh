@@ -1,27 +1,27 @@
 #!/usr/bin/env bash
-# StarPU's performance models: who fills them, where they are, and who reads them.
+# StarPU's performance models: recording, location and use.
 . "${srcdir:-.}/tests/common.sh"
 make_data 64 8
 unset STARPU_SCHED STARPU_CALIBRATE STARPU_BUS_CALIBRATE OMP_NUM_THREADS
-# On a busy machine times of microseconds differ by more than StarPU takes, which then throws a model's entry away.
+# On a busy machine, times of microseconds vary by more than StarPU tolerates, and it discards the entry of the model.
 export STARPU_HISTORY_MAX_ERROR=1000000
 step=(--width "2,2,2,2" --batch-size 8 --threads 1)
 train=("$STARSTEP" train "${step[@]}" --epochs 1 --workers 2 --data-dir "$work/data" --overwrite)
 models=(env STARPU_PERF_MODEL_DIR="$work/models" STARPU_HOSTNAME=this_kind)
 plan=("${models[@]}" "$STARSTEP" plan "${step[@]}" --classes 100 --roofline measured)
 
-# entries MODEL: lines of its history, in order
+# entries MODEL: sorted footprints of its history
 entries() {
     grep '^[0-9a-f]\{8\}' "$work"/models/codelets/*/"starstep_$1.this_kind" 2>/dev/null | cut -c 1-8 | sort
 }
 
-refused "nothing is measured" 'no task of this step has been measured on this kind of node (this_kind, ' "${plan[@]}"
-starts "no wish to calibrate" "${models[@]}" "${train[@]}"
+refused "no measurements" 'no task of this step has been measured on this kind of node (this_kind, ' "${plan[@]}"
+starts "without calibration" "${models[@]}" "${train[@]}"
 check "no task is timed" test -z "$(find "$work/models/codelets" -name 'starstep_*' 2>/dev/null)"
 if "$STARSTEP" info | grep -q '^runtime: .*unpatched'; then
     check "this StarPU measures buses at each first start" test -s "$work/models/bus/this_kind.config"
 else
-    check "nothing is written" test ! -e "$work/models"
+    check "no files are written" test ! -e "$work/models"
 fi
 
 starts STARPU_CALIBRATE=1 "${models[@]}" STARPU_CALIBRATE=1 "${train[@]}"
@@ -37,10 +37,10 @@ if command -v starpu_perfmodel_display >/dev/null; then
     check "starpu_perfmodel_display shows it" grep -q 'performance model for cpu0' "$work/out"
 fi
 
-# What a step takes, from there.
+# Predict the time of a step from the models.
 starts "the plan's times" "${plan[@]}"
-check "where they are from" grep -q '^Measured by StarPU on this_kind: a training step of ' "$work/out"
-check "all are known" eval '! grep -q "have not been measured" "$work/out"'
+check "their source" grep -q '^Measured by StarPU on this_kind: a training step of ' "$work/out"
+check "all tasks are measured" eval '! grep -q "have not been measured" "$work/out"'
 table=$(sed -n 's/^compute: \([0-9.]*\) ms a step.*/\1/p' "$work/out")
 starts "as JSON" "${plan[@]}" --json --out "$work/step.json"
 if [ -n "$PYTHON" ]; then
@@ -55,43 +55,43 @@ assert all(t["measured_ms"] is None for t in r["tasks"] if t["kind"].startswith(
 assert abs(8e3 / r["compute_ms"] - r["images_per_s"]) < 1e-3
 END
 fi
-refused "other threads have other times" 'no task of this step has been measured' "${plan[@]}" --threads 2
-refused "another batch" 'no task of this step has been measured' "${plan[@]}" --batch-size 16
+refused "other number of threads" 'no task of this step has been measured' "${plan[@]}" --threads 2
+refused "another batch size" 'no task of this step has been measured' "${plan[@]}" --batch-size 16
 
-# A trace beside them.
+# Comparison with a trace.
 starts "a traced run" "${models[@]}" "${train[@]}" --trace "$work/trace" --roofline measured
 starts "its report" "$STARSTEP" trace report "$work/trace"
-check "measured now and before" eval 'grep -A 3 "what StarPU had measured before" "$work/out" | grep -q "^forward  *all"'
+check "measured now and before" eval 'grep -A 3 "StarPU.s earlier measurements" "$work/out" | grep -q "^forward  *all"'
 
-# The size of a load varies with the batch: StarPU fits a curve through several.
+# The size of a load depends on the batch; StarPU fits a curve through several sizes.
 for batch in 16 32 64; do
     starts "batch $batch" "${models[@]}" STARPU_CALIBRATE=1 "${train[@]}" --batch-size $batch --epochs 2
 done
 sizes=$(sed -n 's/^[0-9a-f]\{8\}\t\([0-9]*\) .*/\1/p' "$work"/models/codelets/*/starstep_load.this_kind | sort -u | wc -l)
 check "loads of $sizes sizes" test "$sizes" -eq 4
 
-# One rank calibrates.
+# Only one rank calibrates.
 if have_ranks; then
     rm -rf "$work/models"
     # shellcheck disable=SC2016 # each rank expands it
     starts "two ranks" "$MPIEXEC" -n 2 bash -c 'STARPU_PERF_MODEL_DIR=$0/${OMPI_COMM_WORLD_RANK:-$PMI_RANK} "$@"' "$work/models" \
         env STARPU_HOSTNAME=this_kind STARPU_CALIBRATE=1 "${train[@]}"
-    check "the first one's are written" test -n "$(find "$work/models/0/codelets" -name 'starstep_update.*')"
-    check "and no other's" test -z "$(find "$work/models/1/codelets" -name 'starstep_*' 2>/dev/null)"
+    check "the first rank writes models" test -n "$(find "$work/models/0/codelets" -name 'starstep_update.*')"
+    check "the other rank does not" test -z "$(find "$work/models/1/codelets" -name 'starstep_*' 2>/dev/null)"
 fi
 
-# Buses: measured where a scheduler looks at them, by one of all who start.
+# Buses are measured if the scheduler needs them, by one of the starting processes.
 for i in 1 2 3 4; do
     "${models[@]}" STARPU_SCHED=dmda STARPU_HOSTNAME=together "${train[@]}" >/dev/null 2>"$work/err.$i" &
 done
 wait
-check "four at once, where nothing is measured" test -z "$(cat "$work"/err.?)"
-check "their buses" test -s "$work/models/bus/together.config"
-echo '# kept' >>"$work/models/bus/together.config"
-starts "an empty name is none" "${models[@]}" STARPU_SCHED=dmda STARPU_HOSTNAME= "${train[@]}"
-check "no file has it" test -z "$(find "$work/models" -name '.config' -o -name '*.')"
-starts "they are kept" "${models[@]}" STARPU_SCHED=dmda STARPU_HOSTNAME=together "${train[@]}"
-check "and not measured again" grep -q kept "$work/models/bus/together.config"
-starts "but when that is asked for" "${models[@]}" STARPU_BUS_CALIBRATE=1 STARPU_HOSTNAME=together "${train[@]}"
-check "they are" eval '! grep -q kept "$work/models/bus/together.config"'
+check "four simultaneous runs without measurements" test -z "$(cat "$work"/err.?)"
+check "buses are measured" test -s "$work/models/bus/together.config"
+echo '# unchanged' >>"$work/models/bus/together.config"
+starts "an empty name counts as unset" "${models[@]}" STARPU_SCHED=dmda STARPU_HOSTNAME= "${train[@]}"
+check "no file with an empty name" test -z "$(find "$work/models" -name '.config' -o -name '*.')"
+starts "a second run" "${models[@]}" STARPU_SCHED=dmda STARPU_HOSTNAME=together "${train[@]}"
+check "buses are not measured again" grep -q unchanged "$work/models/bus/together.config"
+starts "STARPU_BUS_CALIBRATE=1" "${models[@]}" STARPU_BUS_CALIBRATE=1 STARPU_HOSTNAME=together "${train[@]}"
+check "buses are measured again" eval '! grep -q unchanged "$work/models/bus/together.config"'
 finish

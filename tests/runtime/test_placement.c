@@ -1,5 +1,5 @@
-/* test_placement.c: which cores ranks get that compute on GPUs, on the machines of tests/runtime/placement:
- * recorded decisions, and what must hold for any.
+/* test_placement.c: cores of GPU ranks on the machines in tests/runtime/placement: recorded
+ * decisions, and invariants for all machines.
  *
  * SS_UPDATE_GOLDEN=1 rewrites tests/runtime/placement/NAME.golden instead of comparing with it. */
 #include "core/log.h"
@@ -23,7 +23,7 @@ enum { MOST_RANKS = 8, MOST_GPUS = 8 };
 
 static const struct machine {
     const char *name;
-    int gpus, packages, far; /* far: 0 where all cores are near, or none is known to be */
+    int gpus, packages, far; /* far: 0 if all cores are near or no distance is known */
     int shows_gpus;
     struct {
         const char *bus_id;
@@ -55,13 +55,13 @@ static const struct machine {
 };
 enum { MACHINES = sizeof machines / sizeof *machines };
 
-/* What launchers do. */
+/* Bindings by launchers. */
 enum binding { UNBOUND, BLOCKS, REVERSED, PACKAGES, FEW, BINDINGS };
 static const char *const binding_names[BINDINGS] = {"unbound", "bound to blocks of cores",
                                                     "bound to blocks in reverse order",
                                                     "bound to packages", "bound to few cores"};
 
-/* One machine, shared by some ranks. */
+/* A machine with several ranks. */
 struct node {
     const struct machine *machine;
     hwloc_topology_t topology;
@@ -132,7 +132,7 @@ static int gpu_of(const struct node *n, int rank)
     return ss_placement_pick_gpu(-1, rank, n->machine->gpus);
 }
 
-/* Every rank decides for itself. */
+/* Every rank computes its own placement. */
 static void decide(struct node *n, int ranks, enum binding binding)
 {
     n->ranks = ranks;
@@ -185,7 +185,7 @@ START_TEST(decisions)
 }
 END_TEST
 
-/* What must hold for any machine and any launcher. */
+/* Invariants for any machine and launcher. */
 
 static int may_use(const struct node *n, int rank, int cpu)
 {
@@ -193,7 +193,7 @@ static int may_use(const struct node *n, int rank, int cpu)
     return n->seat[rank].cpus[cpu / bits] >> cpu % bits & 1;
 }
 
-/* The launcher lets the rank use cores in its GPU's package. */
+/* 1: the launcher's binding includes cores of the GPU's package. */
 static int can_be_near(const struct node *n, int rank)
 {
     hwloc_const_bitmap_t near = package_cpus(n, n->machine->gpu[gpu_of(n, rank)].package);
@@ -218,7 +218,7 @@ static void check_cores(const struct node *n, int rank)
     }
     if (n->machine->far && near)
         ck_assert_int_eq(p->numa_node, package);
-    /* NUMA nodes 0 to packages - 1 are the cores' own. */
+    /* NUMA nodes 0 to packages - 1 belong to the cores. */
     ck_assert_int_lt(p->numa_node, n->machine->packages);
     ck_assert_int_eq(p->gpu_numa_node, n->machine->shows_gpus ? package : -1);
     ck_assert_int_eq(p->machine_cores, n->cores);
@@ -231,7 +231,7 @@ static void check_work(const struct ss_placement *p)
     ck_assert_int_eq(p->dedicated, p->ncores == 1 ? 0 : p->ncores < 4 ? 1 : p->ncores - 2);
 }
 
-/* The core, not the processing unit: threads of one core are no cores of their own. */
+/* Return the core of a processing unit: hardware threads of one core share it. */
 static hwloc_obj_t core_of(const struct node *n, int cpu)
 {
     hwloc_obj_t pu = hwloc_get_pu_obj_by_os_index(n->topology, (unsigned)cpu);
@@ -248,7 +248,7 @@ static int overlap(const struct node *n, int a, int b)
     return 0;
 }
 
-/* Ranks between which nothing differs but their number get as much as each other. */
+/* Ranks with the same binding and GPU package get the same number of cores, plus or minus one. */
 static void check_pair(const struct node *n, int a, int b)
 {
     const struct machine *m = n->machine;
@@ -282,10 +282,10 @@ static const struct machine *find(const char *name)
     for (int i = 0; i < MACHINES; i++)
         if (!strcmp(machines[i].name, name))
             return &machines[i];
-    ck_abort_msg("%s is no machine", name);
+    ck_abort_msg("unknown machine %s", name);
 }
 
-/* Threads of the same cores, bound apart. */
+/* Two ranks bound to different hardware threads of the same cores. */
 START_TEST(threads_of_a_core)
 {
     struct node n;
@@ -300,7 +300,7 @@ START_TEST(threads_of_a_core)
     ck_assert(!overlap(&n, 0, 1));
     for (int r = 0; r < 2; r++) {
         ck_assert_int_eq(n.placement[r].ncores, 4);
-        ck_assert_int_eq(n.placement[r].workers, 3); /* as asked for */
+        ck_assert_int_eq(n.placement[r].workers, 3); /* as requested */
         for (int i = 0; i < 4; i++)
             ck_assert(may_use(&n, r, n.placement[r].core[i]));
     }
@@ -308,7 +308,7 @@ START_TEST(threads_of_a_core)
 }
 END_TEST
 
-/* Ranks that are all bound to the same two cores. */
+/* Five ranks bound to the same two cores. */
 START_TEST(more_ranks_than_cores)
 {
     struct node n;
@@ -329,7 +329,7 @@ START_TEST(more_ranks_than_cores)
 }
 END_TEST
 
-/* A wide choice leaves the cores to the ranks that have no other. */
+/* A rank with a wide binding leaves cores to ranks with a narrow one. */
 START_TEST(narrow_before_wide)
 {
     struct node n;
@@ -352,15 +352,15 @@ START_TEST(no_core_at_all)
     load(&n, find("laptop"));
     decide(&n, 1, UNBOUND);
     memset(n.seat[0].cpus, 0, sizeof n.seat[0].cpus);
-    n.seat[0].cpus[SS_SEAT_WORDS - 1] = 1; /* a core that the machine does not have */
+    n.seat[0].cpus[SS_SEAT_WORDS - 1] = 1; /* not a core of this machine */
     ck_assert_int_eq(ss_placement_divide(n.topology, n.seat, 1, 0, 0, &n.placement[0]),
                      SS_ERR_LIBRARY);
-    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "none of the cores"));
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "no core that this process may use"));
     hwloc_topology_destroy(n.topology);
 }
 END_TEST
 
-/* Bus ids that are not in the topology, or none: as on a machine that shows no PCI devices. */
+/* Unknown or empty bus ids, as on a machine without visible PCI devices. */
 START_TEST(unknown_gpu)
 {
     static const char *const ids[] = {"", "0000:77:00.0", "no bus id"};
@@ -380,7 +380,7 @@ START_TEST(unknown_gpu)
 }
 END_TEST
 
-/* The GPU is there, but attached to the whole machine. */
+/* The GPU is in the topology, but attached to the whole machine. */
 START_TEST(gpu_without_a_place)
 {
     struct node n;
@@ -395,7 +395,7 @@ START_TEST(gpu_without_a_place)
 }
 END_TEST
 
-/* Memory that hwloc calls a GPU's is not the cores', whatever its number. */
+/* NUMA nodes that hwloc names as GPU memory are not used for the cores, for any index. */
 START_TEST(named_gpu_memory)
 {
     struct node n;
@@ -412,7 +412,7 @@ START_TEST(named_gpu_memory)
     decide(&n, 4, UNBOUND);
     ck_assert_int_eq(n.placement[1].numa_node, 12);
     ck_assert_int_eq(n.placement[1].gpu_numa_node, 12);
-    own->subtype = named->subtype; /* as if the cores had no memory */
+    own->subtype = named->subtype; /* the cores have no memory of their own */
     decide(&n, 4, UNBOUND);
     own->subtype = NULL;
     ck_assert_int_eq(n.placement[1].numa_node, -1);
@@ -421,7 +421,7 @@ START_TEST(named_gpu_memory)
 }
 END_TEST
 
-/* The host's memory on a machine whose GPUs' is NUMA nodes too, and on one where it is not. */
+/* NUMA nodes of host memory, with and without GPU memory as NUMA nodes. */
 START_TEST(memory_of_the_host)
 {
     struct node n;
@@ -441,7 +441,7 @@ START_TEST(memory_of_the_host)
 }
 END_TEST
 
-/* This machine: what the main thread's policy is for memory, while it is bound and afterwards. */
+/* On this machine: return the memory policy of the bound main thread; check that it is restored. */
 static int policy_of_main(const struct ss_placement *p, unsigned long nodes[SS_NUMA_WORDS])
 {
     struct ss_thread_place old;
@@ -462,12 +462,12 @@ START_TEST(policy_for_memory)
     int mode;
     if (syscall(SYS_get_mempolicy, &mode, NULL, 0, NULL, 0) || mode != MPOL_DEFAULT ||
         syscall(SYS_set_mempolicy, MPOL_PREFERRED, p.host_nodes, sizeof p.host_nodes * 8))
-        return; /* a sandbox that has none, or somebody's own */
+        return; /* not permitted in this sandbox, or already set */
     ck_assert_int_eq(syscall(SYS_set_mempolicy, MPOL_DEFAULT, NULL, 0), 0);
     p.core[0] = sched_getcpu();
     ck_assert_int_eq(policy_of_main(&p, nodes), MPOL_BIND);
     ck_assert_uint_eq(nodes[0], 1);
-    /* Nodes that this machine has not got: as where there is no GPU's memory. */
+    /* Nodes that this machine does not have: as without GPU memory. */
     p.host_nodes[0] = 0;
     p.host_nodes[SS_NUMA_WORDS - 1] = 1UL << 63;
     ck_assert_int_eq(policy_of_main(&p, nodes), MPOL_PREFERRED);
@@ -481,7 +481,7 @@ END_TEST
 START_TEST(choice_of_gpu)
 {
     ck_assert_int_eq(ss_placement_pick_gpu(-1, 3, 4), 3);
-    ck_assert_int_eq(ss_placement_pick_gpu(-1, 3, 1), 0); /* each task sees its own */
+    ck_assert_int_eq(ss_placement_pick_gpu(-1, 3, 1), 0); /* one visible GPU per task */
     ck_assert_int_eq(ss_placement_pick_gpu(-1, 3, 2), 1);
     ck_assert_int_eq(ss_placement_pick_gpu(5, 3, 4), 5); /* refused later, by name */
     ck_assert_int_eq(ss_placement_pick_gpu(-1, 3, 0), 0);
@@ -506,19 +506,19 @@ static const struct {
     const char *text;
 } printed[] = {
     {"gh200", 4, 1, UNBOUND,
-     "  memory:        NUMA node 1, never a device's, near the GPU\n"
+     "  memory:        NUMA node 1, host memory only, near the GPU\n"
      "  driver:        core 72\n"
      "  communication: core 73, with the submission of tasks\n"
      "  loading:       8 workers on cores 74-143\n"},
     {"gh200", 4, 1, REVERSED,
-     "  memory:        NUMA node 2, never a device's; the GPU is near NUMA node 1, but the "
+     "  memory:        NUMA node 2, host memory only; the GPU is near NUMA node 1, but the "
      "launcher bound this rank "
      "elsewhere\n"
      "  driver:        core 144\n"
      "  communication: core 145, with the submission of tasks\n"
      "  loading:       8 workers on cores 146-215\n"},
     {"nopci", 1, 0, UNBOUND,
-     "  memory:        several NUMA nodes; this machine does not tell which is near the GPU\n"
+     "  memory:        several NUMA nodes; the node nearest to the GPU is unknown\n"
      "  driver:        core 0\n"
      "  communication: core 1, with the submission of tasks\n"
      "  loading:       8 workers on cores 2-15\n"},
@@ -542,7 +542,7 @@ START_TEST(lines)
 }
 END_TEST
 
-/* The same of ranks on CPUs: cores in order, with and without some for loading. */
+/* The same for CPU ranks, with and without dedicated cores for loading. */
 START_TEST(lines_of_cpus)
 {
     struct ss_placement p;
@@ -581,7 +581,7 @@ static int binding_works(const cpu_set_t *before)
     return sched_setaffinity(0, sizeof *before, before) == 0 && works;
 }
 
-/* This machine: threads go where they are told, and the main thread comes back. */
+/* On this machine: threads run on their cores, and the main thread's binding is restored. */
 START_TEST(binding_threads)
 {
     struct ss_comm_config config = {.backend = "self", .timeout_s = 60};
@@ -597,7 +597,7 @@ START_TEST(binding_threads)
         ck_assert(CPU_ISSET((size_t)p.core[i], &before));
     if (!binding_works(&before)) {
         ss_comm_close(comm);
-        return; /* some sandboxes take no orders */
+        return; /* some sandboxes ignore bindings */
     }
     ss_placement_bind_main(&p, &old);
     ck_assert_int_eq(sched_getaffinity(0, sizeof now, &now), 0);
@@ -612,8 +612,8 @@ START_TEST(binding_threads)
 }
 END_TEST
 
-/* Thread 2 of 3 goes when two threads are enough for a region, as libgomp has it, and is another
- * one in the next region. That one must not sit on thread 0's core. */
+/* libgomp ends thread 2 of 3 when a region needs only two threads, and creates a new one for the
+ * next region. The new thread must not be bound to thread 0's core. */
 static void *shrink_and_grow(void *arg)
 {
     const struct ss_placement *p = arg;

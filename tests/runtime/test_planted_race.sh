@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The thread sanitizer sees: a race between two tasks is reported, in the task's own function, and the same
-# tasks in turn are not. Runs in a build with --enable-sanitizers=thread.
+# The thread sanitizer reports a data race between two tasks, in the task's function, and no race if the tasks
+# are ordered. Runs in a build with --enable-sanitizers=thread.
 . "${srcdir:-.}/tests/common.sh"
 
 if [ -z "${ARCHER:-}" ]; then
@@ -18,6 +18,6 @@ check "the race runs" [ $code -eq 0 ]
 check "it is reported" grep -qs '^SUMMARY: ThreadSanitizer: data race .* in add$' "$work"/report.*
 rm -f "$work"/report.*
 own "$race" ordered
-check "tasks in turn run" [ $code -eq 0 ]
-check "they are not reported" eval '! ls "$work"/report.* 2>/dev/null'
+check "ordered tasks run" [ $code -eq 0 ]
+check "no race is reported" eval '! ls "$work"/report.* 2>/dev/null'
 finish

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A run of one rank that cannot go on ends by itself: with fewer threads than its kernels were made for, and with a
-# task that never ends, by --timeout or by one signal.
+# A run of one rank that cannot continue ends by itself: with fewer threads than its kernels were created for, and
+# with a task that hangs, after --timeout or after one signal.
 . "${srcdir:-.}/tests/common.sh"
 DEADLINE=40
 unset OMP_NUM_THREADS
@@ -20,7 +20,7 @@ if have_ranks; then
     says 'OMP_THREAD_LIMIT is 1'
 fi
 
-# hang OPTION...: a run whose compute worker stops for ever after a few steps
+# hang OPTION...: start a run whose compute worker hangs after a few steps
 hang() {
     rm -f "$work/log" "$work/hang"
     launch env LD_PRELOAD="$preloaded" HANG_TASK="$work/hang" bash "$work/rank" \
@@ -31,13 +31,13 @@ hang() {
 make_rank_wrapper
 preloaded=$(cd "${builddir:-.}" && pwd)/tests/runtime/.libs/hang_task.so
 export ASAN_OPTIONS="verify_asan_link_order=0:$ASAN_OPTIONS"
-check "what makes a task hang is built" test -f "$preloaded"
+check "hang_task.so is built" test -f "$preloaded"
 
 what="a hanging task"
 hang --timeout 1
 all_gone 30
 check "$what: exit code 1, not $code" test $code -eq 1
-says 'error: \(step [0-9]*\|evaluation\): no task has ended for 10\.[0-9] s; [a-z]* .* is the first of [0-9]* that are waited for; .*(10 times --timeout)'
+says 'error: \(step [0-9]*\|evaluation\): no task has ended for 10\.[0-9] s; [a-z]* .* is the first of [0-9]* pending tasks; .*(10 times --timeout)'
 check "$what: one line" test "$(wc -l <"$work/err")" -eq 1
 
 what="a signal to a run with a hanging task"
@@ -56,7 +56,7 @@ hang --timeout 1
 sleep 4
 rm "$work/hang"
 count=$(grep -c '"event":"step"' "$work/log")
-check "$what goes on" wait_until 20 has_steps "$work/log" $((count + 3))
+check "$what continues" wait_until 20 has_steps "$work/log" $((count + 3))
 kill -TERM "$(cat "$work/pid.0")"
 all_gone 20
 check "$what: ends at a step" grep -q 'interrupted by a signal' "$work/err"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Where the scheduler places tasks by their models, updates run on service workers too, where these have a core
-# of their own and the rule permits it; with the same results.
+# With a scheduler that uses performance models, updates also run on service workers, if these have a dedicated
+# core and the optimizer permits it. Results are the same.
 # shellcheck source=tests/common.sh
 . "${srcdir:-.}/tests/common.sh"
 # shellcheck source=tests/runtime/update_workers.sh
@@ -8,7 +8,7 @@
 unset STARPU_SCHED STARPU_CALIBRATE STARPU_BUS_CALIBRATE OMP_NUM_THREADS
 export STARPU_PERF_MODEL_DIR=$work/models STARPU_HISTORY_MAX_ERROR=1000000
 if [ "$(nproc)" -lt 2 ]; then
-    echo "skipped: one core, which computes"
+    echo "skipped: only one core"
     exit 77
 fi
 
@@ -30,22 +30,22 @@ same() {
 adamw=(--optimizer adamw --no-decay "bn,bias" --clip-norm 0.5 --ema-decay 0.9)
 train prio prio "${adamw[@]}"
 check "prio: updates run with compute" test "$(ran_on update compute "$work/prio.trace")" -gt 0
-check "prio: and nowhere else" test "$(ran_on update service "$work/prio.trace")" = 0
+check "prio: and not on service workers" test "$(ran_on update service "$work/prio.trace")" = 0
 for scheduler in dm dmda dmdas; do
     train "$scheduler" "$scheduler" "${adamw[@]}"
     check "$scheduler: updates on the service worker" test "$(ran_on update service "$work/$scheduler.trace")" -gt 0
     check "$scheduler: no loads with compute" test "$(ran_on load compute "$work/$scheduler.trace")" = 0
     same "$scheduler" prio
     starts "$scheduler: a report" "$STARSTEP" trace report "$work/$scheduler.trace"
-    check "$scheduler: of all steps" eval '! grep -q "not whole" "$work/out"'
+    check "$scheduler: the report covers all steps" eval '! grep -q "incomplete" "$work/out"'
 done
-# What the compute worker took is what a plan tells.
-starts "times of a step" "$STARSTEP" plan --width 4,4,8,8 --batch-size 8 --threads 1 --bucket-mb 0.005 --classes 100 \
+# A plan shows the times of the compute worker.
+starts "plan with measured times" "$STARSTEP" plan --width 4,4,8,8 --batch-size 8 --threads 1 --bucket-mb 0.005 --classes 100 \
     --roofline measured "${adamw[@]}"
-check "updates among them" eval 'grep -q "^update  *[0-9]* " "$work/out" && ! grep -q "have not been measured" "$work/out"'
+check "updates are included" eval 'grep -q "^update  *[0-9]* " "$work/out" && ! grep -q "have not been measured" "$work/out"'
 
 train lars dmda --optimizer lars
-check "a rule with norms: with compute" test "$(ran_on update service "$work/lars.trace")" = 0
+check "an optimizer with norms: updates with compute" test "$(ran_on update service "$work/lars.trace")" = 0
 train shared dmda "${adamw[@]}" --threads "$(nproc)"
-check "service workers without a core of their own: with compute" test "$(ran_on update service "$work/shared.trace")" = 0
+check "service workers without a dedicated core: updates with compute" test "$(ran_on update service "$work/shared.trace")" = 0
 finish

@@ -1,5 +1,5 @@
-/* test_variables.c: every variable that StarPU documents (starpu_variables.txt: those of 1.4.12) has a row in the
- * program and one for people, and does what both say. */
+/* test_variables.c: every variable that StarPU documents (starpu_variables.txt: version 1.4.12)
+ * has a row in ss_variables and in docs/starpu.md, and is handled as listed there. */
 #include "runtime/environment.h"
 #include "runtime/variables.h"
 #include "tests/data_common.h"
@@ -34,7 +34,7 @@ START_TEST(all_are_known)
 }
 END_TEST
 
-/* The page's section for a use: from its heading on. */
+/* Return the page's text from the section of this use. */
 static const char *section(enum ss_variable_use use)
 {
     const char *heading = use == SS_VARIABLE_SET       ? "\n## Set\n"
@@ -53,12 +53,12 @@ START_TEST(all_are_told)
         const char *at = section(v->use), *end = strstr(at, "\n## "), *found;
         snprintf(cell, sizeof cell, "`%s`", v->name);
         found = strstr(at, cell);
-        ck_assert_msg(found && (!end || found < end), "docs/starpu.md lacks %s", cell);
+        ck_assert_msg(found && (!end || found < end), "%s is missing from docs/starpu.md", cell);
     }
 }
 END_TEST
 
-/* In a process of its own, as the environment is looked at once. */
+/* In a separate process, because the environment is read only once. */
 static int prepare_with(const char *name, const char *value)
 {
     int code;
@@ -81,7 +81,7 @@ START_TEST(all_do_so)
         const size_t n = strcspn(v->name, "*");
         snprintf(name, sizeof name, "%.*s%s", (int)n, v->name, v->name[n] ? "x" : "");
         if (v->use != SS_VARIABLE_ACTS)
-            ck_assert_msg(prepare_with(name, "nonsense") == 1, "%s=nonsense is taken", name);
+            ck_assert_msg(prepare_with(name, "nonsense") == 1, "%s=nonsense is accepted", name);
         if (v->value)
             ck_assert_msg(prepare_with(name, v->value) == 0, "%s=%s is refused", name, v->value);
         if (v->use == SS_VARIABLE_NUMBER)

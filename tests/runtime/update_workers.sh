@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# update_workers.sh: which workers ran updates and loads, and what came of it; for tests that source it behind common.sh.
+# update_workers.sh: workers that ran updates and loads, and results of a run. Source it after common.sh.
 # shellcheck source=tests/train/resume_facts.sh
 . "${srcdir:-.}/tests/train/resume_facts.sh"
 
-# ran_on KIND NAME FOLDER: how many tasks of the trace in FOLDER workers ran whose name begins with NAME.
+# ran_on KIND NAME FOLDER: number of tasks of KIND in the trace in FOLDER on workers whose name starts with NAME.
 ran_on() {
     awk -v kind="\"kind\":\"$1\"" -v name="$2" -F '[,:]' '
         /^\{"worker"/ { if (index($4, "\"" name) == 1) mine[$2] = 1 }
@@ -12,7 +12,7 @@ ran_on() {
         END { print n + 0 }' "$3"/rank-*.jsonl
 }
 
-# results NAME: losses, scales and weights, and what its checkpoint has of the optimizer.
+# results NAME: losses, scales and weights, and a hash of the optimizer state in its checkpoint.
 results() {
     facts "$work/$1.log"
     tensors "$work/$1/latest/training.safetensors" | sha256sum

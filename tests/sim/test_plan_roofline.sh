@@ -1,16 +1,15 @@
 #!/usr/bin/env bash
-# starstep plan --roofline: a prediction without a GPU, as a table and as JSON that agree; what it
-# refuses.
+# Tests starstep plan --roofline without a GPU: table and JSON agree, invalid options are refused.
 . "${srcdir:-.}/tests/common.sh"
 
 resnet=(--model resnet50 --image-size 224 --batch-size 256 --precision fp16 --device cuda)
 
 run "$STARSTEP" plan "${resnet[@]}"
-check "a GPU's plan is printed where there is none" grep -q ' upload ' "$work/out"
+check "a GPU plan is printed without a GPU" grep -q ' upload ' "$work/out"
 
 run "$STARSTEP" plan "${resnet[@]}" --roofline h200
 check "a prediction is made" test "$code" = 0
-check "it is called one" grep -q '^Prediction, not a measurement: .*H200' "$work/out"
+check "it is labeled a prediction" grep -q '^Prediction, not a measurement: .*H200' "$work/out"
 table=$(sed -n 's/^predicted: \([0-9.]*\) ms a step.*/\1/p' "$work/out")
 
 run "$STARSTEP" plan "${resnet[@]}" --roofline h200 --json --out "$work/step.json"
@@ -31,12 +30,12 @@ assert r["floor_ms"] < step["predicted_ms"]
 END
 fi
 
-# This CPU: both figures are measured first.
+# This CPU: its compute rate and bandwidth are measured first.
 narrow=(--width "2,2,2,2" --batch-size 8 --threads 1)
 here=("$STARSTEP" plan "${narrow[@]}" --classes 100 --roofline host)
 starts "a CPU's step" "${here[@]}"
-check "what was measured" grep -q '^Measured: [0-9.]* GFLOP/s, [0-9.]* GB/s' "$work/out"
-check "who is told" grep -q '^Prediction, not a measurement: .* on this CPU with 1 thread\.$' "$work/out"
+check "measured rates are printed" grep -q '^Measured: [0-9.]* GFLOP/s, [0-9.]* GB/s' "$work/out"
+check "the label names the CPU and its threads" grep -q '^Prediction, not a measurement: .* on this CPU with 1 thread\.$' "$work/out"
 starts "the same as JSON" "${here[@]}" --json --out "$work/here.json"
 [ -z "$PYTHON" ] || check "a CPU's tasks add up" "$PYTHON" - "$work/here.json" <<'END'
 import json, sys
@@ -49,11 +48,11 @@ starts "a CPU's step in bf16" "${here[@]}" --precision bf16
 pairs=$(sed -n 's|^Measured: [0-9.]* GFLOP/s, products of bf16 \([0-9.]*\), .*|\1|p' "$work/out")
 run "$STARSTEP" info
 has_pairs=$(grep -c '^bf16 on cpu:.*products with' "$work/out")
-check "what products of bf16 reach, where the processor has them" test "${pairs:+1}" = "${has_pairs#0}"
+check "the rate of bf16 products is printed if the processor has them" test "${pairs:+1}" = "${has_pairs#0}"
 make_data 32 8
 starts "a traced run" "$STARSTEP" train "${narrow[@]}" --epochs 1 --data-dir "$work/data" --trace "$work/trace" --roofline host
 starts "its report" "$STARSTEP" trace report "$work/trace"
-check "measured beside predicted" eval \
+check "measured and predicted times are printed" eval \
     'grep -A 2 "and the prediction for this CPU" "$work/out" | grep -Eq "^forward  *all  *[0-9.]+  *[0-9.]+  *[0-9.]+$"'
 
 refused() {
@@ -61,9 +60,9 @@ refused() {
     shift 2
     run "$STARSTEP" plan "$@"
     check "$what" test "$code" != 0 -a "$(wc -l <"$work/err")" = 1
-    check "$what, and it says why" grep -qF -- "$text" "$work/err"
+    check "$what: error message" grep -qF -- "$text" "$work/err"
 }
-refused "an unknown GPU" "no figures of a GPU named v100; there are h200" --device cuda --roofline v100
+refused "an unknown GPU" "unknown GPU v100; known: h200" --device cuda --roofline v100
 refused "a CPU's plan" "add --device cuda, or give host" --device cpu --roofline h200
 refused "a GPU's plan" "leave out --device cuda" --device cuda --roofline host
 refused "--json alone" "--json goes with --roofline" --json

@@ -1,6 +1,7 @@
-/* test_roofline.c: the prediction of a step, on a GPU and on this CPU. Its bytes are checked against the plan's accesses
- * by ss_roofline_predict itself; here: that it does so for every kind of layer, that the figures add
- * up, and where they are for the two models that were predicted by hand. */
+/* test_roofline.c: predicted step times of GPUs and of this CPU. ss_roofline_predict itself
+ * checks bytes against the plan's accesses. These tests check that every layer kind passes, that
+ * tasks and cost lines sum to the step, and that two models are within bounds predicted by
+ * hand. */
 #include "codelets/op.h"
 #include "core/log.h"
 #include "graphs/models.h"
@@ -113,7 +114,8 @@ static void print_costs(const struct ss_plan *plan, const char *dtype, FILE *f)
     ss_roofline_close(&r);
 }
 
-/* What each task of every kind of layer launches, reads and writes: a change is a decision. */
+/* Launches, bytes and FLOP of each task, for every layer kind. Update the golden file only for
+ * intended changes. */
 START_TEST(tallies)
 {
     char *text = NULL;
@@ -145,8 +147,9 @@ static struct ss_graph *model(const char *name, int side)
     return g;
 }
 
-/* Bounds of the whole, wide enough for better kernels and too narrow for a line left out. A step's
- * operations: each convolution three times, but no data gradient of the first. */
+/* Bounds of the step time: wide enough for faster kernels, narrow enough to detect a missing cost
+ * line. FLOP per step: three times those of each convolution, without the first one's data
+ * gradient. */
 static const struct {
     const char *name;
     int side;
@@ -165,7 +168,7 @@ START_TEST(built_in_models)
     ck_assert_msg(ms > models[_i].least_ms && ms < models[_i].most_ms, "%s: %.2f ms",
                   models[_i].name, ms);
     ck_assert_msg(fabs(r.step.flop / models[_i].flop - 1) < 1e-3, "%.5g FLOP", r.step.flop);
-    /* Half the bandwidth and a third of the tensor cores. */
+    /* Half the bandwidth and a third of the tensor core rate. */
     ck_assert(slow.step.seconds > 1.9 * r.step.seconds && slow.step.seconds < 3.3 * r.step.seconds);
     ck_assert_int_eq(slow.step.launches, r.step.launches);
     ss_roofline_close(&r);
@@ -175,8 +178,8 @@ START_TEST(built_in_models)
 }
 END_TEST
 
-/* A plan that gives a task less than its operation touches: what a change of one of them that
- * forgets the other comes to. */
+/* A plan that declares less access than the operation needs is refused. This detects changes of
+ * only one of the two. */
 START_TEST(unsaid_access)
 {
     struct ss_graph *g = make_test_graph(0);
@@ -251,7 +254,7 @@ static double seconds_here(const struct ss_graph *g, const struct ss_machine *he
     return seconds;
 }
 
-/* Half the speed is twice the time, and Winograd's convolutions are fewer operations. */
+/* Half the speed doubles the time. Winograd takes less time; the reported FLOP are the same. */
 START_TEST(speed_of_a_cpu)
 {
     struct ss_machine here, half;
@@ -272,7 +275,7 @@ START_TEST(speed_of_a_cpu)
 }
 END_TEST
 
-/* Where the processor multiplies pairs of bf16, products gain by that, Winograd's convolutions do not. */
+/* With bf16 pair products, direct convolutions become much faster, Winograd only slightly. */
 START_TEST(speed_of_a_cpu_in_bf16)
 {
     struct ss_machine here;
@@ -281,7 +284,7 @@ START_TEST(speed_of_a_cpu_in_bf16)
     ck_assert_int_eq(ss_machine_measure(1, &here), SS_OK);
     ck_assert(here.half > 1e8);
     here.single = 1e11;
-    here.bandwidth = 1e14; /* operations decide */
+    here.bandwidth = 1e14; /* compute-bound */
     for (int k = 0; k < 4; k++) {
         here.half = k / 2 ? 3e11 : 1e11;
         seconds[k / 2][k % 2] =
@@ -300,7 +303,7 @@ START_TEST(speed_of_a_cpu_in_bf16)
 }
 END_TEST
 
-/* Each for its own. */
+/* A GPU is refused for a CPU plan, and a CPU for a GPU plan. */
 START_TEST(other_machine)
 {
     struct ss_graph *g = make_test_graph(0);
@@ -324,7 +327,7 @@ START_TEST(machines)
 {
     const struct ss_machine *m;
     ck_assert_int_eq(ss_machine_find("v100", &m), SS_ERR_INVALID);
-    ck_assert_str_eq(ss_log_last_error(), "no figures of a GPU named v100; there are "
+    ck_assert_str_eq(ss_log_last_error(), "unknown GPU v100; known: "
                                           "h200, gh200, h100, a100");
     ck_assert_str_eq(ss_machine_of_gpu("NVIDIA GH200 480GB")->name, "gh200");
     ck_assert_str_eq(ss_machine_of_gpu("NVIDIA H200 (sm_90), CUDA 13.0")->name, "h200");

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# The steps of slurm/container/build.sh in a minimal Debian 12 below FOLDER, where there is no apptainer: root is
-# needed, debootstrap, and Debian's archive. Run by hand; make check leaves it out, for it takes minutes.
-# usage: tests/slurm/container_chroot.sh FOLDER [CUDA_DIR]   FOLDER: new, or one of debootstrap's (its packages serve again);
-#        CUDA_DIR: a toolkit with cuDNN and NCCL in it: the image for GPUs is built, else the one for CPUs
+# Runs the steps of slurm/container/build.sh in a minimal Debian 12 in FOLDER, for machines without apptainer. Requires
+# root, debootstrap and access to Debian's archive. Not part of `make check`, because it takes minutes.
+# usage: tests/slurm/container_chroot.sh FOLDER [CUDA_DIR]
+#        FOLDER: new, or made by debootstrap (its packages are reused)
+#        CUDA_DIR: a toolkit with cuDNN and NCCL; builds the GPU image instead of the CPU image
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tests/debian_root.sh
-root=${1:?which folder?} cuda=${2:-}
+root=${1:?missing argument FOLDER} cuda=${2:-}
 debian_root "$root" bookworm
 rm -rf "$root/opt/starstep"
 mkdir -p "$root/opt/starstep/src"

@@ -1,3 +1,3 @@
-# Job scripts: what they hand to Slurm, and a real Slurm of virtual nodes
+# Job scripts: their Slurm options, and runs in a real Slurm with virtual nodes
 TESTS += tests/slurm/test_slurm_scripts.sh
 TESTS += tests/slurm/test_slurm.sh

@@ -1,11 +1,11 @@
 # shellcheck shell=bash disable=SC2154  # $work, $code: common.sh's; $top_srcdir: make check's
-# slurm_cluster.sh: a real Slurm of virtual nodes on this machine, for the tests of slurm/. Source it behind
-# common.sh. Everything lies in $work, on ports of its own, and ends with the test.
+# slurm_cluster.sh: runs a real Slurm with virtual nodes on this machine, for the tests of slurm/. Source it after
+# common.sh. All files are in $work; ports are chosen among free ones; the daemons stop at the end of the test.
 
 cluster=$work/slurm
 cluster_nodes=0
 
-# The daemons first, then what their job steps left; all are known by number or by $work in their environment.
+# Kills the daemons by their pid files, then remaining job steps by SLURM_CONF in their environment.
 stop_cluster() {
     local pid file
     if [ -s "$cluster/slurm.conf" ]; then
@@ -22,7 +22,7 @@ stop_cluster() {
     done
 }
 
-# port_range COUNT: that many consecutive ports that nobody listens on, below those of outgoing connections
+# port_range COUNT: prints the first of COUNT consecutive free ports, below the range of outgoing connections
 port_range() {
     local base port
     for _ in 1 2 3 4 5 6 7 8; do
@@ -36,8 +36,8 @@ port_range() {
     return 1
 }
 
-# Two nodes of one host share its memory, but neither spool nor temporary folders. Jobs start again soon after
-# a requeue: by default they wait for 120 s until their credential has expired.
+# write_slurm_conf PORT NODES: the nodes share the memory of the host, but have separate spool and temporary folders.
+# cred_expire=5 restarts jobs soon after a requeue; by default they wait 120 s for their credential to expire.
 write_slurm_conf() {
     local base=$1 host gpu
     host=$(hostname -s)
@@ -80,7 +80,7 @@ PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=9 PreemptM
 EOF
     mkdir "$cluster/gpu"
     for gpu in 0 1 2 3 4 5 6 7; do
-        # Nobody opens them. Where no device may be made, slurmd of 22.05 takes a file too.
+        # The devices are not opened. If mknod is not permitted, slurmd 22.05 accepts a regular file.
         mknod "$cluster/gpu/$gpu" c 1 3 2>/dev/null || touch "$cluster/gpu/$gpu"
     done
     echo "NodeName=node[1-$2] Name=gpu File=$cluster/gpu/[0-7]" >"$cluster/gres.conf"
@@ -98,12 +98,12 @@ nodes_are_idle() {
     [ "$(sinfo --noheader --Node --partition=main --format=%t 2>/dev/null | grep -c '^idle$')" = "$cluster_nodes" ]
 }
 
-# start_cluster NODES: or skips the test with the reason
+# start_cluster NODES: starts Slurm, or skips the test and prints the reason
 start_cluster() {
     local program n base
     for program in slurmctld slurmd sbatch munged; do
         if ! command -v $program >/dev/null; then
-            echo "skipped: no $program here (Debian packages slurm-wlm and munge)"
+            echo "skipped: no $program (Debian packages slurm-wlm and munge)"
             exit 77
         fi
     done
@@ -113,12 +113,12 @@ start_cluster() {
     fi
     cluster_nodes=$1
     mkdir "$cluster" "$cluster/state"
-    chmod 755 "$work" "$cluster" # munged wants to see its socket's path accessible
+    chmod 755 "$work" "$cluster" # munged requires access to the path of its socket
     base=$(port_range $(($1 + 1))) || { echo "skipped: no free ports"; exit 77; }
     write_slurm_conf "$base" "$1"
     trap 'stop_cluster; cleanup' EXIT
     export SLURM_CONF=$cluster/slurm.conf
-    start_munge || { cat "$cluster"/munged.*; echo "skipped: munged does not start here"; exit 77; }
+    start_munge || { cat "$cluster"/munged.*; echo "skipped: munged does not start"; exit 77; }
     slurmctld -f "$SLURM_CONF" >"$cluster/ctld.out" 2>&1
     for ((n = 1; n <= $1; n++)); do
         mkdir "$cluster/spool-node$n" "$cluster/tmp-node$n"
@@ -127,12 +127,12 @@ start_cluster() {
     if ! wait_until 30 nodes_are_idle; then
         sinfo --Node --long --partition=main
         tail -n 5 "$cluster"/*.out "$cluster"/slurmctld.log "$cluster"/slurmd-node1.log
-        echo "skipped: Slurm's daemons do not start here"
+        echo "skipped: Slurm's daemons do not start"
         exit 77
     fi
 }
 
-# job_state JOB: Slurm's word; empty when Slurm has forgotten the job
+# job_state JOB: prints Slurm's JobState; empty if Slurm has discarded the job
 job_state() {
     scontrol show job "$1" 2>/dev/null | sed -n 's/.*JobState=\([A-Z_]*\).*/\1/p'
 }
@@ -143,18 +143,18 @@ job_has_ended() {
     esac
 }
 
-# job_ends JOB SECONDS: sets $state
+# job_ends JOB SECONDS: waits until the job has ended and sets $state; fails unless it is COMPLETED
 job_ends() {
     wait_until "$2" job_has_ended "$1"
     state=$(job_state "$1")
     [ "$state" = COMPLETED ]
 }
 
-# ---- jobs: $what says what is tested; $job and $folder are the job's number and its result folder ----------
+# ---- jobs: $what: description of the test; $job, $folder: the job's number and result folder ---------------
 
 slurm=$top_srcdir/slurm
 
-# Stands for a container: every rank's process number is in $work/ranks/JOB.RANK.
+# Writes a script used as the container command: it stores the pid of each rank in $work/ranks/JOB.RANK.
 make_prefix() {
     mkdir "$work/ranks"
     cat >"$work/prefix" <<'END'
@@ -165,12 +165,12 @@ exec "$@"
 END
 }
 
-# test_environment: what common.sh and make check set for programs, which no job takes over
+# test_environment: prints export commands for the variables set by common.sh and make check, which jobs do not inherit
 test_environment() {
     declare -px | sed -n -E 's/^declare -x ((OMPI|OMP|SS|ASAN|UBSAN|TSAN|LSAN|LD)_[A-Z_]*|CUDA_VISIBLE_DEVICES)=/export \1=/p'
 }
 
-# submit SCRIPT OPTION...: sets $job and $folder
+# submit SCRIPT OPTION...: submits slurm/SCRIPT.sh; sets $job and $folder
 submit() {
     local script=$1 line
     shift
@@ -182,15 +182,16 @@ submit() {
     read -r job folder <<<"$line"
 }
 
-# job_fails: shows what the job printed
+# job_fails MESSAGE...: reports a failure with the job's output
 job_fails() {
     cp "$folder.out" "$work/out" 2>/dev/null
     : >"$work/err"
     fail "$what: $*"
 }
 
-# mpi_crashed: rank 0 has printed its last line, and then a thread of a rank that is not its first one has crashed. That
-# is Open MPI 4.1's own, in MPI_Finalize, once in a thousand ends (its issue 10117); starstep's threads have ended by then.
+# mpi_crashed: whether a thread other than the main thread of a rank crashed after rank 0 printed its last line. This is
+# a bug of Open MPI 4.1 in MPI_Finalize, which occurs about once in a thousand runs (issue 10117); starstep's threads
+# have ended by then.
 mpi_crashed() {
     awk '/^Peak memory of rank 0: / { ended = 1 }
         ended && /^\[[^ ]*:[0-9]+ *:[0-9]+:[0-9]+\] Caught signal 11 / {
@@ -200,20 +201,20 @@ mpi_crashed() {
         END { exit !found }' "$folder.out"
 }
 
-# good_end SECONDS: the job ends well by then
+# good_end SECONDS: waits for the job; fails unless it has succeeded by then
 good_end() {
     if job_ends "$job" "$1"; then
         return 0
     fi
     if mpi_crashed; then
-        ok "$what: the run has ended, and MPI_Finalize crashed behind it"
+        ok "$what: the run succeeded; Open MPI crashed in MPI_Finalize"
         return 0
     fi
     job_fails "job $job is ${state:-gone} after $1 s"
     return 1
 }
 
-# value FOLDER NAME: of the log's last line that has it
+# value FOLDER NAME: prints a field of the last line of the log that has it
 value() {
     sed -n "s/.*\"$2\":\"\{0,1\}\([^\",}]*\).*/\1/p" "$1/log.jsonl" 2>/dev/null | tail -n 1
 }
@@ -222,7 +223,7 @@ rank_pids() {
     cat "$work/ranks/$1".* 2>/dev/null
 }
 
-# hold N: the job's ranks stand still after N steps or more, so that what is done to them finds them in training
+# hold N: stops the job's ranks (SIGSTOP) after at least N steps, so that the next action occurs during training
 hold() {
     if ! wait_until "${job_seconds:-60}" has_steps "$folder/log.jsonl" "$1"; then
         job_fails "no $1 steps"
@@ -235,7 +236,7 @@ let_go() {
     rank_pids "$1" | xargs -r kill -CONT 2>/dev/null
 }
 
-# staged JOB NODE...: its data lies on these nodes
+# staged JOB NODE...: whether the data of the job is on these nodes
 staged() {
     local node
     for node in "${@:2}"; do
@@ -243,12 +244,12 @@ staged() {
     done
 }
 
-# not_staged JOB: nothing of it is left on any node
+# not_staged JOB: whether the data of the job is removed from all nodes
 not_staged() {
     ! compgen -G "$cluster/tmp-*/starstep-$1" >/dev/null
 }
 
-# whole FOLDER RANKS NODES: nothing is missing in it
+# whole FOLDER RANKS NODES: checks that the result folder is complete
 whole() {
     local file node
     for file in command configure commit nodes versions site.conf log.jsonl out checkpoints/latest/model.safetensors \
@@ -260,20 +261,20 @@ whole() {
             [ "$(wc -l <"$1/$file")" -ge 2 ] || { fail "$what: $1 has no $file"; return; }
         done
     done <"$1/nodes"
-    check "$what: whole result folder of $2 ranks on $3 nodes" \
+    check "$what: complete result folder of $2 ranks on $3 nodes" \
         [ "$(value "$1" ranks) $(wc -l <"$1/nodes")" = "$2 $3" ]
 }
 
-# goes_on: the job of $job and $folder was requeued, resumed, and ended as if nothing had happened
+# goes_on: checks that the job was requeued, resumed and ended with the weights hash $hash of an uninterrupted run
 goes_on() {
     good_end "${job_seconds:-90}" || return
     if ! grep -q ' start 1 ' "$folder/command"; then
-        job_fails "it was not started again"
+        job_fails "it was not restarted"
     elif ! grep -q -i 'resum' "$folder.out"; then
         job_fails "it did not resume"
     elif [ "$(value "$folder" weights_hash)" != "$hash" ]; then
         job_fails "weights $(value "$folder" weights_hash) at step $(value "$folder" step), not $hash"
     else
-        ok "$what: goes on, and ends with the same bits"
+        ok "$what: resumed, bit-identical result"
     fi
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The job scripts of slurm/ on a real Slurm of eight virtual nodes, unchanged but for the site's file and a small
-# model on CPUs: two nodes with two ranks each with and without PMIx, jobs that are ended by a signal, their time
-# limit and a requeue and go on with equal bits, a rank that is killed, the scaling sweep, what a result folder
-# holds, data staged on the nodes, and jobs that are checked first. STARSTEP_TEST_LONG=1 adds preemption, and signals under mpiexec.
+# The job scripts of slurm/ in a real Slurm with eight virtual nodes, with a test site file and a small model on CPUs.
+# Tests runs on two nodes with two ranks each, with and without PMIx; jobs ended by a signal, the time limit or a
+# requeue, which must resume bit-identically; a killed rank; the scaling sweep; the contents of result folders; data
+# staged on the nodes; and CHECK=1. STARSTEP_TEST_LONG=1 adds preemption and signals under mpiexec.
 # shellcheck disable=SC2154  # $top_srcdir: make check's
 . "${srcdir:-.}/tests/common.sh"
 # shellcheck source=tests/slurm/slurm_cluster.sh
@@ -15,8 +15,8 @@ fi
 start_cluster 8
 make_data 640 16
 make_prefix
-# Ranks of two "nodes" share this machine's memory, which Open MPI's own shared-memory transport does not expect;
-# and its TCP transport now and then calls a null pointer in MPI_Init where many ranks start at once (4.1.4).
+# Ranks on two "nodes" share this machine's memory, which Open MPI's shared-memory transport does not support. Its TCP
+# transport occasionally calls a null pointer in MPI_Init if many ranks start simultaneously (4.1.4).
 transport='OMPI_MCA_pml=ucx OMPI_MCA_opal_common_ucx_tls=any OMPI_MCA_opal_common_ucx_devices=any'
 transport="$transport UCX_TLS=tcp,self UCX_NET_DEVICES=lo UCX_LOG_LEVEL=fatal"
 if ! ompi_info --parsable 2>/dev/null | grep -q '^mca:pml:ucx:'; then
@@ -47,7 +47,7 @@ make_site auto
 make_site mpiexec
 make_site none
 export STARSTEP_SITE=$work/auto.conf
-# What who submits has set does not come into a job.
+# The submitter's environment must not be passed to jobs.
 export NCCL_MADE_UP=1
 
 # ---- two nodes, two ranks on each -----------------------------------------------------------------------
@@ -57,9 +57,9 @@ STARPU_SCHED=lws STARPU_FXT_TRACE=1 submit 2node && good_end 60
 hash=$(value "$folder" weights_hash)
 check "$what: $hash" grep -q ', pmix;' "$folder.out"
 whole "$folder" 4 2
-check "$what: nothing of who submits" eval "! grep -q NCCL_MADE_UP '$folder/versions'"
-check "$what: who has set which variable" grep -q 'set by site.conf: .*_' "$folder/versions"
-check "$what: but StarPU's variables" grep -qx 'STARPU_SCHED=lws' "$folder/versions"
+check "$what: the submitter's environment is not passed on" eval "! grep -q NCCL_MADE_UP '$folder/versions'"
+check "$what: the source of each variable is recorded" grep -q 'set by site.conf: .*_' "$folder/versions"
+check "$what: StarPU's variables are passed on" grep -qx 'STARPU_SCHED=lws' "$folder/versions"
 if have_fxt; then
     check "$what: StarPU's trace of each rank" test "$(find "$folder/fxt-0" -name 'prof_file_*_[0-3]' | wc -l)" = 4
 fi
@@ -69,9 +69,9 @@ what="time limit, staged data"
 STAGE=1 submit 2node --sbatch=--time=1 --sbatch=--nodelist=node7,node8 && hold 5
 check "$what: on both nodes" staged "$job" node7 node8
 limited=$job limited_folder=$folder
-# Slurm looks at the limit every 30 s; the ranks stand still until then.
+# Slurm checks the limit every 30 s; the ranks are stopped until then.
 (
-    wait_until 75 grep -q 'got SIGUSR1' "$limited_folder.out"
+    wait_until 75 grep -q 'received SIGUSR1' "$limited_folder.out"
     let_go "$limited"
 ) &
 
@@ -87,13 +87,13 @@ requeued=$job requeued_folder=$folder
 
 what="2 nodes x 2 ranks without PMIx"
 STARSTEP_SITE=$work/mpiexec.conf submit 2node && good_end 60 &&
-    check "$what: the same bits" [ "$(value "$folder" weights_hash)" = "$hash" ] &&
+    check "$what: bit-identical" [ "$(value "$folder" weights_hash)" = "$hash" ] &&
     check "$what: by mpiexec" grep -q '^mpiexec' "$folder/command"
 whole "$folder" 4 2
 
-what="ranks on CPUs with neither"
+what="ranks on CPUs without PMIx and mpiexec"
 STARSTEP_SITE=$work/none.conf submit 2node && ! job_ends "$job" 60
-check "$what: $state, says so" grep -q 'starstep: error: .*MPI' "$folder.out"
+check "$what: $state, with an error message" grep -q 'starstep: error: .*MPI' "$folder.out"
 
 what="scancel --signal=USR1"
 job=$signalled folder=$signalled_folder
@@ -106,7 +106,7 @@ what="on 2 ranks, from checkpoints of 4"
 if submit 2gpu --checkpoint-dir "$whole_folder/checkpoints" --resume auto --epochs 5 && good_end 60; then
     check "$what: $(grep -m 1 '^Resuming' "$folder.out" | sed 's,from .*/,from ,')" \
         grep -q '^Resuming from .*by 4 ranks, now 2' "$folder.out"
-    check "$what: one epoch more" [ "$(grep -c '"event":"epoch"' "$folder/log.jsonl")" = 1 ]
+    check "$what: one more epoch" [ "$(grep -c '"event":"epoch"' "$folder/log.jsonl")" = 1 ]
 fi
 
 # ---- a rank is killed -----------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ if submit 2node --epochs 100000 && wait_until 60 has_steps "$folder/log.jsonl" 5
     for pid in $(rank_pids "$job"); do
         wait_until 10 eval "! alive $pid" || fail "$what: rank $pid still runs"
     done
-    check "$what: it is not started again" eval "! grep -q ' start 1 ' '$folder/command'"
+    check "$what: the job is not restarted" eval "! grep -q ' start 1 ' '$folder/command'"
 fi
 
 what="scancel, staged data"
@@ -134,9 +134,9 @@ if STAGE=1 submit 2node --epochs 100000 && wait_until 60 has_steps "$folder/log.
     job_ends "$job" 60
     check "$what: cancelled" [ "$state" = CANCELLED ]
     wait_until 20 grep -q ' end: ' "$folder/command"
-    check "$what: it was staged" grep -q ' stage: node.* MB of .* in ' "$folder.out"
-    check "$what: and is removed" wait_until 20 not_staged "$job"
-    check "$what: no requeue of its own" eval "! grep -q 'requeued' '$folder.out'"
+    check "$what: data is staged" grep -q ' stage: node.* MB of .* in ' "$folder.out"
+    check "$what: staged data is removed" wait_until 20 not_staged "$job"
+    check "$what: the job does not requeue itself" eval "! grep -q 'requeued' '$folder.out'"
 fi
 
 # ---- the other scripts ----------------------------------------------------------------------------------
@@ -154,8 +154,8 @@ else
 fi
 mv "$cluster/tmp-gone" "$cluster/tmp-node6"
 
-# A program that stands for one that finds something
-what="CHECK=1, something is broken"
+# A replacement for the program whose doctor reports an error
+what="CHECK=1 fails"
 cat - "$work/prefix" >"$work/ill" <<'END'
 if [ "$2" = doctor ]; then
     echo "verdict: broken because of this test"
@@ -165,8 +165,8 @@ END
 sed "s,/prefix),/ill)," "$work/auto.conf" >"$work/ill.conf"
 if STARSTEP_SITE=$work/ill.conf CHECK=1 submit 2node && ! job_ends "$job" 60; then
     check "$what: the job has failed" [ "$state" = FAILED ]
-    check "$what: says so" grep -q 'CHECK=1: broken because of this test' "$folder.out"
-    check "$what: no rank was started, and no second time" test ! -e "$work/ranks/$job.0" -a \
+    check "$what: the reason is printed" grep -q 'CHECK=1: broken because of this test' "$folder.out"
+    check "$what: no rank was started, and the job was not restarted" test ! -e "$work/ranks/$job.0" -a \
         "$(grep -c ' start ' "$folder/command")" = 1
 else
     fail "$what: not submitted, or it has ended well"
@@ -182,7 +182,7 @@ fi
 what="trace"
 if submit trace && good_end 90; then
     whole "$folder" 2 1
-    check "$what: report and page" [ -s "$folder/trace/report.txt" -a -s "$folder/trace/trace.html" ]
+    check "$what: report and HTML page" [ -s "$folder/trace/report.txt" -a -s "$folder/trace/trace.html" ]
 fi
 
 what="a bare sbatch from another folder"
@@ -195,12 +195,12 @@ fi
 
 # ---- tuning ---------------------------------------------------------------------------------------------
 
-# ran FOLDER: number of results
+# ran FOLDER: prints the number of results
 ran() {
     if [ -e "$1/results.json" ]; then grep -c '"stage"' "$1/results.json"; else echo 0; fi
 }
 
-# has_run FOLDER N
+# has_run FOLDER N: whether there are at least N results
 # shellcheck disable=SC2317  # wait_until calls it
 has_run() {
     [ "$(ran "$1")" -ge "$2" ]
@@ -219,16 +219,16 @@ if STARPU_SCHED=lws submit tune cpu --sbatch=--nodes=2 --minutes=9 --seconds=0.1
     before=$(ran "$folder")
     good_end 120
     check "$what: resumed after $before runs" test "$before" -ge 3 -a "$(ran "$folder")" -gt "$before"
-    check "$what: no run was made twice" test -z "$(tr -d '\n' <"$folder/results.json" |
+    check "$what: no run was repeated" test -z "$(tr -d '\n' <"$folder/results.json" |
         grep -o '"stage[^}]*"setting": "[^"]*"' | sort | uniq -d)"
-    check "$what: 1 rank a node, too" grep -q '^ranks=1  *3 ' "$folder/table.txt"
+    check "$what: 1 rank per node is measured" grep -q '^ranks=1  *3 ' "$folder/table.txt"
     check "$what: $(grep '^UCX_TLS' "$folder/table.txt")" grep -q '^UCX_TLS=none  *failed: ' "$folder/table.txt"
     check "$what: table in the job's output" grep -q '^baseline (repeat)  *3 ' "$folder.out"
     check "$what: no trial in progress" test ! -e "$folder/next.json"
 fi
 
 what="sweep"
-# of_sweep NAME: sets $job and $folder
+# of_sweep NAME: sets $job and $folder of a job of the sweep
 of_sweep() {
     local line
     line=$(grep "^$1: job " "$work/sweep")
@@ -236,8 +236,8 @@ of_sweep() {
     job=${line%%,*}
 }
 
-# With 8 ranks and more on few cores, Open MPI 4.1.4 and UCX themselves crash now and then at the start or the end of
-# a run: then, and only then, the sweep is made once more.
+# With 8 or more ranks on few cores, Open MPI 4.1.4 and UCX occasionally crash at the start or end of a run. Only in
+# this case the sweep is repeated once.
 make_sweep() {
     "$slurm/sweep.sh" --one-by-one --epochs 1 --trace-steps 2-4 >"$work/sweep" 2>"$work/err" || return
     of_sweep tables
@@ -279,19 +279,19 @@ preempted() {
     submit 2node && hold 5 || return
     let_go_soon "$job" &
     local first=$job first_folder=$folder
-    # All cores of all nodes: nobody else may stay.
+    # All cores of all nodes, so that the running job is preempted.
     sbatch --quiet --partition=urgent --nodes=8 --exclusive --output=/dev/null --wrap='sleep 1' || fail "$what: sbatch"
     job=$first folder=$first_folder
     goes_on
 }
 
-# Slurm's SIGCONT comes with its SIGTERM; this is for ranks that it does not reach.
+# Slurm sends SIGCONT with SIGTERM; this covers ranks that do not receive it.
 let_go_soon() {
     wait_until 60 grep -q 'SIGTERM' "$folder.out"
     let_go "$1"
 }
 
-# The job script tells mpiexec, which tells the ranks.
+# The job script forwards the signal to mpiexec, which forwards it to the ranks.
 mpiexec_warned() {
     what="mpiexec, scancel --signal=USR1 --batch"
     STARSTEP_SITE=$work/mpiexec.conf submit 2node && hold 5 && scancel --signal=USR1 --batch "$job"
@@ -299,9 +299,9 @@ mpiexec_warned() {
     goes_on
 }
 
-# Ranks that cannot say anything, as they stand still: srun ends them.
+# Stopped ranks cannot report the failure: srun ends them.
 standing_still() {
-    what="SIGKILL of one rank while all others stand still"
+    what="SIGKILL of one rank while all others are stopped"
     submit 2node && hold 5 || return
     kill -KILL "$(cat "$work/ranks/$job.3")"
     SECONDS=0
@@ -318,9 +318,9 @@ fi
 
 what="time limit, staged data"
 job=$limited folder=$limited_folder
-check "$what: it was Slurm that gave the signal" grep -q 'got SIGUSR1' "$folder.out"
+check "$what: the signal was sent by Slurm" grep -q 'received SIGUSR1' "$folder.out"
 goes_on
-check "$what: the requeued job found it on both nodes" [ "$(grep -c 'are here already' "$folder.out")" = 2 ]
-check "$what: and removed it" not_staged "$job"
+check "$what: the requeued job reused the staged data on both nodes" [ "$(grep -c 'are here already' "$folder.out")" = 2 ]
+check "$what: the requeued job removed it" not_staged "$job"
 
 finish

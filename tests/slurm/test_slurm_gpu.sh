@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The job scripts with GPUs and without MPI: the ranks of two virtual nodes, each with an emulated GPU of its own
-# (STARSTEP_TEST_LONG=1: two, which takes minutes on few cores), meet over TCP by Slurm's variables and sum with
-# NCCL; a signal ends the run, which goes on with equal bits.
-# shellcheck disable=SC2154,SC2034  # from and for what is sourced
+# The job scripts with GPUs and without MPI: ranks on two virtual nodes with one emulated GPU each (two each with
+# STARSTEP_TEST_LONG=1, which takes minutes on few cores) rendezvous over TCP with Slurm's variables and all-reduce with
+# NCCL. A run ended by a signal must resume bit-identically.
+# shellcheck disable=SC2154,SC2034  # variables from and for sourced files
 uses_gpu=1
 . "${srcdir:-.}/tests/common.sh"
 # shellcheck source=tests/slurm/slurm_cluster.sh
@@ -18,7 +18,7 @@ job_seconds=240 # an emulated GPU is slow
 gpus=1
 if [ "${STARSTEP_TEST_LONG:-0}" = 1 ]; then gpus=2; fi
 make_prefix
-# The emulation has one machine's GPUs, and two ranks may not share one.
+# The emulated GPUs belong to one machine, and two ranks must not share one.
 cat >"$work/nodes" <<'END'
 case ${SLURMD_NODENAME:-} in
 node1) export CUDA_VISIBLE_DEVICES=0,1 ;;

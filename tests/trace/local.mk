@@ -8,7 +8,7 @@ TESTS += tests/trace/test_trace_report.sh tests/trace/test_trace_export.sh tests
 	tests/trace/test_trace_perfetto.sh tests/trace/test_trace_hta.sh
 TESTS += tests/trace/test_trace_record.sh tests/trace/test_trace_clocks.sh
 
-# A tool for test_gpu_nvtx.sh to load
+# An NVTX tool that test_gpu_nvtx.sh loads
 if HAVE_NVTX
 check_LTLIBRARIES += tests/trace/nvtx_record.la
 tests_trace_nvtx_record_la_SOURCES = tests/trace/nvtx_record.c

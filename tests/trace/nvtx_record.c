@@ -1,6 +1,5 @@
-/* A tool that listens to NVTX, for tests: what NVTX's header loads where NVTX_INJECTION64_PATH
- * names it. It writes what it hears to the file $NVTX_RECORD.PROCESS, an event a line, words apart
- * by tabs:
+/* NVTX injection library for tests, which NVTX's header loads from NVTX_INJECTION64_PATH. Writes
+ * the events to the file $NVTX_RECORD.PID, one per line, fields separated by tabs:
  *
  *   domain NAME | category NUMBER NAME
  *   push THREAD CATEGORY PAYLOAD NAME | pop THREAD
@@ -19,7 +18,7 @@ static nvtxRangeId_t last_range;
 static _Thread_local long thread, depth;
 static long threads;
 
-/* Names are kept: they are their own handles. */
+/* Registered names are copies that serve as their own handles. */
 static const char *text_of(const nvtxEventAttributes_t *a)
 {
     return a->messageType == NVTX_MESSAGE_TYPE_REGISTERED ? (const char *)a->message.registered

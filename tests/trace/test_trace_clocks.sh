@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Clocks of ranks on different hosts: rank 1 runs in a time namespace whose CLOCK_MONOTONIC is ahead by a
-# known time, with another boot id, beyond a link. What the trace says of the clocks must be true within
-# the error that it states, and collectives of both ranks must meet in common time.
+# known time, with another boot ID, behind a network link. The clock offset in the trace must be correct
+# within the stated error, and collectives of both ranks must overlap in common time.
 . "${srcdir:-.}/tests/common.sh"
 . "${srcdir:-.}/tests/two_hosts.sh"
 
@@ -15,7 +15,7 @@ elif ! make_hosts; then
     exit 77
 fi
 
-# In this namespace: another kernel, as far as a program can see.
+# In this namespace programs see another kernel boot.
 cat >"$work/elsewhere" <<END
 mount --bind "$work/boot_id" /proc/sys/kernel/random/boot_id && exec "\$@"
 END
@@ -46,14 +46,14 @@ clock() {
 for when in begin end; do
     offset=$(clock 1 $when offset_ns) error=$(clock 1 $when error_ns)
     wrong=$((${offset:-0} + ahead * 1000000000))
-    check "$when: rank 1's clock is wrong by $wrong ns, error stated as ${error:-none}" \
+    check "$when: rank 1's offset is off by $wrong ns, stated error ${error:-none}" \
         [ "${wrong#-}" -le "${error:-0}" ]
-    # A message and its answer take about 0.1 ms, on a busy machine more; the best of 16 counts.
+    # A message round trip takes about 0.1 ms, on a busy machine more; the best of 16 counts.
     check "$when: the error is small" [ "${error:-1000000000}" -lt 20000000 ]
-    check "$when: rank 0's clock is the common one" [ "$(clock 0 $when offset_ns) $(clock 0 $when error_ns)" = "0 0" ]
+    check "$when: rank 0's clock is the reference" [ "$(clock 0 $when offset_ns) $(clock 0 $when error_ns)" = "0 0" ]
 done
 
-# A sum cannot end on one rank before the other one has begun it. Prints what is wrong.
+# An all-reduce cannot end on one rank before the other has begun it. Prints violations.
 collectives() {
     awk -F'[][,"{}:]+' -v error="$1" 'BEGIN { SUBSEP = " " }
         /^{"trace":/ { file++; for (i = 1; i < NF; i++) if ($i == "epoch_ns") epoch[file] = $(i + 1) }
@@ -76,7 +76,7 @@ collectives() {
 error=$(clock 1 begin error_ns)
 [ "$(clock 1 end error_ns)" -gt "$error" ] && error=$(clock 1 end error_ns)
 collectives "$error" >"$work/err"
-check "collectives meet in common time" [ ! -s "$work/err" ]
+check "collectives overlap in common time" [ ! -s "$work/err" ]
 
 starts "trace report" "$STARSTEP" trace report "$work/trace" --json "$work/report"
 stated=$(grep -o '"clock_error_ms": *[0-9.e-]*' "$work/report" | sed 's/.*: *//' | sort -g | tail -n 1)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# starstep trace export: the events of a real run against the trace event format and the run's marks, the
-# overlap that Holistic Trace Analysis would find against the marks' own, the page's data, the Paje format
-# against the events, traces of GPUs and of killed runs, messages. What the page draws: test_trace_page.sh.
+# starstep trace export: checks the events of a real run against the trace event format and the recorded
+# events, the overlap by Holistic Trace Analysis' definition, the page's data, the Paje format, traces of
+# GPUs and of killed runs, and messages. test_trace_page.sh checks the page's drawing.
 . "${srcdir:-.}/tests/common.sh"
 
 if [ -z "$PYTHON" ]; then
@@ -22,10 +22,10 @@ starts "export" "$STARSTEP" trace export "$one"
 cp "$work/out" "$work/said"
 starts "report" "$STARSTEP" trace report "$one" --json "$work/report"
 for name in trace.json trace.html hta; do
-    check "it says that it wrote $name" grep -q "^$one/$name: " "$work/said"
+    check "it reports that it wrote $name" grep -q "^$one/$name: " "$work/said"
 done
 check "one rank: events" check_files "$one" "$one/trace.json" 3 6 "$work/report"
-check "it leaves nothing else behind" [ -z "$(half_written "$one")" ]
+check "no partial files are left" [ -z "$(half_written "$one")" ]
 
 if have_ranks; then
     starts "a traced run of two ranks" "$MPIEXEC" -n 2 "$STARSTEP" "${train[@]}" --trace "$two" --trace-steps 2-7
@@ -37,7 +37,7 @@ if have_ranks; then
     check "some steps: events, arrows, overlap" check_files "$two" "$work/c.json" 3 5
     check "some steps: page" [ -s "$work/h.html" ]
 
-    # A check that could not fail would be none.
+    # The checks must detect errors.
     check "damaged events are found" "$PYTHON" "${srcdir:-.}/tests/trace/trace_format.py" --damage "$two/trace.json"
     sed 's/\("name":"busy compute".*"percent":\)[0-9.]*/\112.34/' "$two/trace.json" >"$work/bad.json"
     check "wrong shares are found" eval '! check_files "$two" "$work/bad.json" 2 7 "$work/report"'
@@ -50,38 +50,38 @@ if have_ranks; then
     mv "$work/hta" "$two/hta/rank-1.json"
 fi
 
-# The trace of a GPU, made up: lanes count, enqueuing does not; tasks of one lane that overlap get rows.
+# A hand-written trace of a GPU: lane times count, not enqueuing; overlapping tasks of a lane get extra rows.
 gpu="$work/gpu"
 mkdir "$gpu"
 cp "${srcdir:-.}/tests/trace/trace_gpu.jsonl" "$gpu/rank-0000.jsonl"
 starts "a trace of a GPU" "$STARSTEP" trace export "$gpu"
-# thread NAME FILE: the number of rank 0's thread of that name
+# thread NAME FILE: print the number of rank 0's thread NAME
 thread() {
     sed -n 's/.*"thread_name".*"pid":0,"tid":\([0-9]*\),"args":{"name":"'"$1"'"}.*/\1/p' "$2"
 }
-# event TS DUR NAME THREAD FILE: such a complete event is in the file
+# event TS DUR NAME THREAD FILE: the file contains this complete event
 event() {
     grep -q "\"name\":\"$3\".*\"ts\":$1,\"dur\":$2,.*\"tid\":$4," "$5"
 }
-# shown TS DUR NAME THREAD: it is in this trace, on the thread of that name
+# shown TS DUR NAME THREAD: trace.json contains this event on the thread named THREAD
 shown() {
     event "$1" "$2" "$3" "$(thread "$4" "$gpu/trace.json")" "$gpu/trace.json"
 }
-check "GPU: a lane" shown 1.000 2.001 'fwd a' 'GPU compute'
-check "GPU: what overlaps has its own row" shown 2.500 2.500 'bwd a' 'GPU compute (2)'
-check "GPU: the collective is the GPU's" shown 4.000 3.000 'all-reduce 0' 'GPU communication'
-check "GPU: and no other" [ -z "$(thread collectives "$gpu/trace.json")" ]
+check "GPU: a task on a lane" shown 1.000 2.001 'fwd a' 'GPU compute'
+check "GPU: an overlapping task has its own row" shown 2.500 2.500 'bwd a' 'GPU compute (2)'
+check "GPU: the collective is on the communication lane" shown 4.000 3.000 'all-reduce 0' 'GPU communication'
+check "GPU: no other collectives" [ -z "$(thread collectives "$gpu/trace.json")" ]
 check "GPU: enqueuing" shown 0.100 0.100 'fwd a' 'enqueues compute'
-check "GPU: bytes that travel" grep -q 'all-reduce 0.*"bytes":2000' "$gpu/trace.json"
+check "GPU: bytes transferred" grep -q 'all-reduce 0.*"bytes":2000' "$gpu/trace.json"
 check "GPU: memory" grep -q '"host bytes":1000000,"device bytes":2000000' "$gpu/trace.json"
 kernels=$(grep -c '"cat":"kernel"' "$gpu/hta/rank-0.json")
 check "GPU: $kernels kernels" [ "$kernels" -eq 4 ]
-check "GPU: the collective is a kernel of NCCL" event 4.000 3.000 'nccl[^"]*all-reduce 0' 2 "$gpu/hta/rank-0.json"
+check "GPU: the collective is an NCCL kernel" event 4.000 3.000 'nccl[^"]*all-reduce 0' 2 "$gpu/hta/rank-0.json"
 check "GPU: JSON" "$PYTHON" -c 'import json, sys; [json.load(open(f)) for f in sys.argv[1:]]' \
     "$gpu/trace.json" "$gpu/hta/rank-0.json"
-check "names cannot end the page's data" eval '! grep -q "n<o>" "$gpu/trace.html"'
+check "names cannot terminate the page's data" eval '! grep -q "n<o>" "$gpu/trace.html"'
 
-# Clocks of hosts differ: rank 1's epoch is 5 us on its own clock, 12 us on rank 0's, 11 us after rank 0's epoch.
+# Clocks differ: rank 1's epoch is at 5 us on its own clock, 12 us on rank 0's, 11 us after rank 0's epoch.
 mkdir "$work/clocks"
 sed 's/"ranks":1/"ranks":2/' "$gpu/rank-0000.jsonl" >"$work/clocks/rank-0000.jsonl"
 sed 's/"rank":0/"rank":1/; s/"epoch_ns":1000/"epoch_ns":5000/; s/"offset_ns":0/"offset_ns":7000/' \
@@ -90,23 +90,23 @@ starts "clocks that differ" "$STARSTEP" trace export "$work/clocks"
 check "clocks that differ: rank 0" event 1.000 '2.001,"pid":0' 'fwd a' '[0-9]*' "$work/clocks/trace.json"
 check "clocks that differ: rank 1" event 12.000 '2.001,"pid":1' 'fwd a' '[0-9]*' "$work/clocks/trace.json"
 
-# A run that was killed: what is there is shown. A rank that is missing: said.
+# Of a killed run, the recorded events are exported. A missing rank is reported.
 mkdir "$work/cut" "$work/half"
 lines=$(grep -n '^\["t",5' "$one/rank-0000.jsonl" | sed -n '20s/:.*//p')
 { head -n "$lines" "$one/rank-0000.jsonl" && printf '["t",5,3'; } >"$work/cut/rank-0000.jsonl"
 run "$STARSTEP" trace export "$work/cut"
 check "a killed run: exit code $code" [ $code -eq 0 ]
-check "a killed run: the page says so" grep -q '"ended":false' "$work/cut/trace.html"
+check "a killed run: marked in the page's data" grep -q '"ended":false' "$work/cut/trace.html"
 check "a killed run: JSON" "$PYTHON" -c 'import json, sys; json.load(open(sys.argv[1]))' "$work/cut/trace.json"
 if have_ranks; then
     cp "$two/rank-0001.jsonl" "$work/half"
     run "$STARSTEP" trace export "$work/half"
     check "a rank is missing: exit code $code" [ $code -eq 0 ]
-    check "a rank is missing: it says so" grep -q 'files of 1 of 2 ranks' "$work/err"
+    check "a rank is missing: reported" grep -q 'files of 1 of 2 ranks' "$work/err"
 fi
 
-# The Paje format, also with names that are hard to quote, and as its readers understand it.
-# paje_agrees DIR: DIR/paje.trace says what DIR/trace.json says
+# The Paje format, also with names that need quoting, and as read by other programs.
+# paje_agrees DIR: DIR/paje.trace has the same content as DIR/trace.json
 paje_agrees() {
     local dump=()
     if command -v pj_dump >/dev/null; then
@@ -115,7 +115,7 @@ paje_agrees() {
     fi
     "$PYTHON" "${srcdir:-.}/tests/trace/trace_paje_check.py" "$1/paje.trace" "$1/trace.json" "${dump[@]}" >"$work/out" 2>"$work/err"
 }
-command -v pj_dump >/dev/null || echo "not tested: what pj_dump reads of the Paje format (no pj_dump; Debian's package pajeng)"
+command -v pj_dump >/dev/null || echo "not tested: the Paje format as read by pj_dump (no pj_dump; Debian package pajeng)"
 mkdir "$work/odd"
 sed 's/"name":"fwd a"/"name":"\\"fwd\\\\ #%a; 1.5 x"/; s/"name":"copy"/"name":"co\\"py #"/; s/"name":"bwd a"/"name":""/' \
     "$gpu/rank-0000.jsonl" >"$work/odd/rank-0000.jsonl"
@@ -124,13 +124,13 @@ have_ranks && paje+=("$two" "$work/half")
 for dir in "${paje[@]}"; do
     run "$STARSTEP" trace export "$dir" --paje
     check "Paje, ${dir##*/}: exit code $code" [ $code -eq 0 ]
-    check "Paje, ${dir##*/}: it says so" grep -q "^$dir/paje.trace: " "$work/out"
+    check "Paje, ${dir##*/}: reported" grep -q "^$dir/paje.trace: " "$work/out"
     check "Paje, ${dir##*/}: states, links, variables, events" paje_agrees "$dir"
     sed 's/^/    /' "$work/out"
 done
 mkdir "$work/bad"
 cp "$gpu/trace.json" "$work/bad"
-# damaged WHAT SCRIPT: the file with this of sed's changes does not pass
+# damaged WHAT SCRIPT: the file changed by this sed script does not pass
 damaged() {
     sed "$2" "$gpu/paje.trace" >"$work/bad/paje.trace"
     check "Paje: $1: found" eval '! cmp -s "$gpu/paje.trace" "$work/bad/paje.trace" && ! paje_agrees "$work/bad"'
@@ -143,7 +143,8 @@ if command -v vite >/dev/null; then
     run env -C "$work" HOME="$work" QT_QPA_PLATFORM=offscreen vite -e "$work/vite.svg" "$one/paje.trace"
     check "Paje: ViTE reads it" grep -q '^0 errors and 0 warnings' "$work/out" "$work/err"
 fi
-# StarPU's own trace. -no-flops: its curves of speed, whose times sometimes go back (one trace in 100), which pj_dump refuses.
+# StarPU's own trace. -no-flops omits its speed curves: their times sometimes decrease (one trace in 100), which
+# pj_dump refuses.
 prof=$(find "$one/fxt-0000" -name 'prof_file_*' 2>/dev/null | head -n 1)
 if [ -n "$prof" ] && command -v pj_dump >/dev/null && command -v starpu_fxt_tool >/dev/null; then
     starpu_fxt_tool -no-flops -i "$prof" -d "$work/starpu" >"$work/out" 2>&1
@@ -158,8 +159,8 @@ fi
 refused "no such folder" 'give the folder' "$STARSTEP" trace export "$work/none"
 refused "no trace in it" 'no trace in it' "$STARSTEP" trace export "$work/data"
 refused "no such steps" 'no task of these steps' "$STARSTEP" trace export "$one" --steps 90-95
-refused "steps that are none" '"6-3" is not A-B' "$STARSTEP" trace export "$one" --steps 6-3
-refused "a folder that is not there" 'none/c.json.* cannot create' \
+refused "invalid steps" '"6-3" is not A-B' "$STARSTEP" trace export "$one" --steps 6-3
+refused "a missing output folder" 'none/c.json.* cannot create' \
     "$STARSTEP" trace export "$one" --chrome "$work/none/c.json"
-refused "no folder given" 'which trace' "$STARSTEP" trace export
+refused "no folder given" 'no trace given' "$STARSTEP" trace export
 finish

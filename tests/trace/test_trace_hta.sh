@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What Holistic Trace Analysis finds in a trace of two ranks: the steps, the kernels of each, the overlap that
-# `starstep trace report` prints, to a hundredth of a per cent, and its other analyses run.
+# Holistic Trace Analysis of a trace of two ranks finds the steps, the kernels of each, and the overlap printed by
+# `starstep trace report`, to a hundredth of a percent; its other analyses run.
 . "${srcdir:-.}/tests/common.sh"
 
 python=${HTA_PYTHON:-$PYTHON}
@@ -22,6 +22,6 @@ starts "export" "$STARSTEP" trace export "$work/t"
 if "$python" "${srcdir:-.}/tests/trace/trace_hta_check.py" "$work/t/hta" "$work/report" >"$work/out" 2>"$work/err"; then
     while read -r line; do ok "$line"; done <"$work/out"
 else
-    fail "what Holistic Trace Analysis finds"
+    fail "results of Holistic Trace Analysis"
 fi
 finish

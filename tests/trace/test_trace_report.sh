@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# starstep trace report: tables that fit, JSON that is JSON, messages, exit codes; a trace of a real run;
-# and that a large trace is read in time. What the numbers must be is tested in test_trace_times.c.
+# starstep trace report: table widths, valid JSON, messages, exit codes; a trace of a real run; reading time of a
+# large trace. test_trace_times.c checks the numbers.
 . "${srcdir:-.}/tests/common.sh"
 
-# write_trace DIR RANK RANKS STEPS LAYERS: a plan of one load task, LAYERS forward and backward tasks, and
-# a bucket for every tenth layer; rank 1 computes slower by a tenth
+# write_trace DIR RANK RANKS STEPS LAYERS: write a plan of one load task, LAYERS forward and backward tasks, and a
+# bucket for every ten layers; rank 1 computes 10 % slower
 write_trace() {
     mkdir -p "$1"
     awk -v rank="$2" -v ranks="$3" -v steps="$4" -v layers="$5" '
@@ -65,7 +65,7 @@ fits() {
     ! grep -E '^.{121,}' "$work/out"
 }
 # shellcheck disable=SC2317
-# has PATTERN...: all of them are in the output
+# has PATTERN...: the output matches all patterns
 has() {
     local pattern
     for pattern; do
@@ -75,11 +75,11 @@ has() {
 
 starts "two ranks" "${report[@]}"
 check "two ranks: the tables fit" fits
-check "two ranks: what they hold" has '^model made, CPU, 2 ranks by mpi, overlap on' '^   0       5 ' \
+check "two ranks: content" has '^model made, CPU, 2 ranks by mpi, overlap on' '^   0       5 ' \
     '^   1       5 ' '^0 +4\.000 ' '^1 +4\.000 ' '^0 +node0 ' '^1 +node1 ' 'loader: [0-9.]+ times the rate' \
     'busy %: compute [0-9.]+, service 1 [0-9.]+ \(loading' 'memory in MB, first, last, most: host 1.0 5.0 5.0'
-check "two ranks: begins with a verdict" has '^Step:    0\.[0-9]+ ms, of which it computes for [0-9.]+ %' \
-    '^Exposed: 0\.[0-9]+ of 0\.[0-9]+ ms of communication a step' '^Try:     [a-z-]'
+check "two ranks: begins with a verdict" has '^Step:    0\.[0-9]+ ms, computing for [0-9.]+ %' \
+    '^Exposed: 0\.[0-9]+ of 0\.[0-9]+ ms of communication per step' '^Try:     [a-z-]'
 check "two ranks: rank 1 was last in every step" has '^1 +node1 .* 5 of +5$' '^0 +node0 .* 0 of +5$'
 starts "one rank, some steps" "${report[@]}" --rank 1 --steps 2-3 --path
 check "one rank, some steps: the tables fit" fits
@@ -87,7 +87,7 @@ check "one rank, some steps: only these" has '^   1       2 ' '^   1       3 ' '
     'backward +[0-9]+  bwd 19'
 check "one rank, some steps: not the others" eval "! grep -qE '^   (0|1       [145]) |step [145] on|on rank 0' \"$work/out\""
 starts "one step" "${report[@]}" --steps 4
-check "one step: it alone" eval "! grep -qE '^   [01]       [235] ' \"$work/out\""
+check "one step: no others" eval "! grep -qE '^   [01]       [235] ' \"$work/out\""
 
 starts "JSON" "${report[@]}" --json "$work/json" --path
 if [ -n "$PYTHON" ]; then
@@ -111,16 +111,16 @@ for rank in run["ranks"]:
         assert abs(sum(p["ms"] for p in s["critical_path"]) - s["window_ms"]) < 1e-9
 assert [s["rank"] for s in run["stragglers"]] == [1] * 5
 EOF
-    check "JSON: what it holds" "$PYTHON" "$work/look.py" "$work/json"
+    check "JSON: content" "$PYTHON" "$work/look.py" "$work/json"
 fi
 
-# A GPU's tasks beside their predictions: 2.001 and 2.5 us measured, 1 and 5 us predicted.
+# A GPU's tasks with predictions: 2.001 and 2.5 us measured, 1 and 5 us predicted.
 mkdir "$work/gpu"
 sed -e '1s/"backend"/"predicted_for":"h200","backend"/' -e '/"task":0/s/}$/,"predicted_ns":1000}/' \
     -e '/"task":1/s/}$/,"predicted_ns":5000}/' "${srcdir:-.}/tests/trace/trace_gpu.jsonl" >"$work/gpu/rank-0000.jsonl"
 starts "predictions" "${report[@]:0:3}" "$work/gpu" --json "$work/json"
-check "predictions: they are called that" has 'prediction for one h200 \(no measurement\)'
-check "predictions: kinds, then the furthest off" has '^forward +all +0\.002 +0\.001 +2\.00$' \
+check "predictions: labeled as such" has 'prediction for one h200 \(no measurement\)'
+check "predictions: kinds, then the largest deviations" has '^forward +all +0\.002 +0\.001 +2\.00$' \
     '^backward +all +0\.003 +0\.005 +0\.50$' '^all +0\.005 +0\.006 +0\.75$' '^backward +bwd a +0\.003 +0\.005 +0\.50$'
 check "predictions: the tables fit" fits
 if [ -n "$PYTHON" ]; then
@@ -133,20 +133,20 @@ assert tasks == {"fwd a": (0.002001, 0.001), "bwd a": (0.0025, 0.005), "update 0
 ' "$work/json"
 fi
 sed -i '/"task":0/s/1000}/"soon"}/' "$work/gpu/rank-0000.jsonl"
-refused "a prediction that is no number" 'predicted_ns: "soon" is not' "${report[@]:0:3}" "$work/gpu"
+refused "a prediction that is not a number" 'predicted_ns: "soon" is not' "${report[@]:0:3}" "$work/gpu"
 
-# What is missing or wrong
+# Missing and invalid input
 mkdir "$work/half" && cp "$work/t/rank-0001.jsonl" "$work/half"
 run "${report[@]:0:3}" "$work/half"
 check "rank 0 missing: exit code 0" [ $code -eq 0 ]
-check "rank 0 missing: said so" grep -q 'no file of rank 0 (1 of 2 ranks)' "$work/err"
+check "rank 0 missing: reported" grep -q 'no file of rank 0 (1 of 2 ranks)' "$work/err"
 head -c -700 "$work/t/rank-0001.jsonl" >"$work/half/rank-0001.jsonl"
 run "${report[@]:0:3}" "$work/half"
 check "killed run: exit code 0" [ $code -eq 0 ]
-check "killed run: said so" has 'rank 1: the file ends early, inside a line' '1 step is not whole' '^   1       4 '
+check "killed run: reported" has 'rank 1: the file ends early, inside a line' '1 step is incomplete' '^   1       4 '
 grep -v clock "$work/t/rank-0001.jsonl" >"$work/half/rank-0001.jsonl"
 run "${report[@]:0:3}" "$work/half"
-check "no clock: said so" has "rank 1: no clock line: taken as rank 0's clock"
+check "no clock: reported" has "rank 1: no clock line: assuming rank 0's clock"
 cp -r "$work/t" "$work/bad"
 sed '/^\["t",3,9,/s/,[0-9]*\]$/,-1]/' "$work/t/rank-0001.jsonl" >"$work/bad/rank-0001.jsonl"
 refused "bad line" "rank-0001.jsonl: line [0-9]*: end: -1 is below [0-9]*$" "${report[@]:0:3}" "$work/bad"
@@ -154,29 +154,29 @@ refused "no folder" "nowhere: No such file or directory" "${report[@]:0:3}" "$wo
 mkdir "$work/empty"
 refused "empty folder" "no trace in it" "${report[@]:0:3}" "$work/empty"
 refused "no such rank" "has no rank 2" "${report[@]}" --rank 2
-refused "no such step" "no whole step of --steps" "${report[@]}" --steps 6-
+refused "no such step" "no complete step of --steps" "${report[@]}" --steps 6-
 refused "steps backwards" '\-\-steps: "3-2" is not' "${report[@]}" --steps 3-2
 refused "steps of letters" '\-\-steps: "a" is not' "${report[@]}" --steps a
 refused "unknown option" "unknown option --jsn; did you mean --json" "${report[@]}" --jsn x
-refused "JSON to nowhere" "nowhere/json: cannot write" "${report[@]}" --json "$work/nowhere/json"
-refused "no trace named" "which trace" "$STARSTEP" trace report
+refused "JSON in a missing folder" "nowhere/json: cannot write" "${report[@]}" --json "$work/nowhere/json"
+refused "no trace given" "no trace given" "$STARSTEP" trace report
 run "$STARSTEP" trace
 check "trace alone: usage, exit code 2" [ $code -eq 2 ]
 if [ -w /dev/full ]; then
     "${report[@]}" >/dev/full 2>"$work/err"
     check "full disk: exit code 1" [ $? -eq 1 ]
-    check "full disk: said so" grep -q 'writing the report: No space left' "$work/err"
+    check "full disk: reported" grep -q 'writing the report: No space left' "$work/err"
 fi
 
-# A trace of a real run: the step's tasks are all there, and the sums hold.
+# A trace of a real run: no task of the steps is missing.
 make_data 40 8
 starts "a run with a trace" "$STARSTEP" train --model wideresnet --width 4,4,8,8 --data-dir "$work/data" \
     --batch-size 4 --epochs 1 --seed 1 --threads 1 --trace "$work/real" --trace-steps 3-8
 starts "its report" "$STARSTEP" trace report "$work/real" --json "$work/json"
-check "its report: six whole steps, images/s" has '^   0       6 ' '^   0       8 ' 'images/s'
-check "its report: none left out" eval "! grep -q 'left out\|ends early\|lost' \"$work/out\""
+check "its report: six complete steps, images/s" has '^   0       6 ' '^   0       8 ' 'images/s'
+check "its report: no steps excluded" eval "! grep -q 'excluded\|ends early\|lost' \"$work/out\""
 
-# 8 ranks, 50 steps of 100 tasks: under a second on an idle core; here, more is let pass.
+# 8 ranks, 50 steps of 100 tasks: under a second on an idle core; the test allows more.
 for rank in {0..7}; do
     write_trace "$work/large" "$rank" 8 50 45
 done

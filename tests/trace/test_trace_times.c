@@ -1,5 +1,5 @@
-/* test_trace_times.c: what the analysis makes of traces whose answers were worked out by hand, and
- * what must hold for any trace. Times are in ns throughout. */
+/* test_trace_times.c: analysis of traces with hand-computed results, and invariants of any trace.
+ * All times are in ns. */
 #include "tests/trace/trace_common.h"
 #include "trace/export.h"
 #include "trace/interval.h"
@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* Intervals. */
+/* --- Intervals */
 
 static void check_list(const struct ss_intervals *list, int n, const int64_t *want)
 {
@@ -46,14 +46,13 @@ START_TEST(intervals)
 END_TEST
 
 /* Dependencies of the plan in trace_common.h, with two slots. */
-
 START_TEST(edges)
 {
     static const struct {
         int task, n;
         struct ss_depend_edge want[5];
     } want[] = {
-        {LOAD, 1, {{FWD, 2}}}, /* the slot's last reader, two steps ago */
+        {LOAD, 1, {{FWD, 2}}}, /* the slot's last reader, two steps before */
         {FWD, 5, {{LOAD, 0}, {UPDATE_0, 1}, {UPDATE_1, 1}, {BWD_A, 1}, {BWD_B, 1}}},
         {BWD_B, 2, {{FWD, 0}, {UPDATE_0, 1}}},
         {SUM_0, 2, {{BWD_B, 0}, {SUM_1, 1}}},
@@ -81,19 +80,19 @@ START_TEST(edges)
 }
 END_TEST
 
-/* The four steps, one after the other; the window begins with FWD.
- * 1  window 100-570. Compute 100-360, 420-440, 505-525: 300. Collectives overlap each other:
- *    310-410 and 380-500 are 190; 310-360 and 420-440 of it overlap with compute: 70. Gaps:
- *    360-420, update 0 was ready with its sum at 410: communication 50, runtime 10. 440-505, update
- *    1, its sum at 500: communication 60, runtime 5. 525-570, the next FWD was submitted at 480,
- *    its input there at 560: input 35, runtime 10.
- * 2  window 570-1100. Compute 570-770, 790-850, 905-925, 960-980: 300. Collectives 860-960, of it
- *    overlapped 905-925. Gaps: 770-790, BWD A was ready at 780, its last predecessor FWD:
- *    dependency 10, runtime 10. 850-905: communication 50, runtime 5. 925-960: communication 35.
- *    980-1100: not submitted until 1000: nothing 20; load ended at 1080: input 80, runtime 20.
- * 3  window 1100-1450, all compute; collectives 1310-1390, 1410-1420, all overlapped.
- * 4  window 1450-1660, to its last task's end. Compute 1450-1540, 1640-1660: 110. Collectives
- *    1540-1640, none overlapped. Gap 1540-1640: update 0's sum ended at 1600: communication 60,
+/* Expected values of the four steps. A window begins with FWD.
+ * 1  Window 100-570. Compute 100-360, 420-440, 505-525: 300. The collectives 310-410 and 380-500
+ *    overlap each other: 190. Overlap with compute 310-360, 420-440: 70. Gaps: 360-420, update 0
+ *    ready when its all-reduce ended at 410: communication 50, runtime 10. 440-505, update 1, its
+ *    all-reduce ended at 500: communication 60, runtime 5. 525-570, next FWD submitted at 480,
+ *    its input loaded at 560: input 35, runtime 10.
+ * 2  Window 570-1100. Compute 570-770, 790-850, 905-925, 960-980: 300. Collectives 860-960,
+ *    overlap 905-925. Gaps: 770-790, BWD A ready at 780, its last predecessor FWD: dependency 10,
+ *    runtime 10. 850-905: communication 50, runtime 5. 925-960: communication 35. 980-1100, not
+ *    submitted until 1000: nothing 20; load ended at 1080: input 80, runtime 20.
+ * 3  Window 1100-1450, all compute; collectives 1310-1390, 1410-1420, all overlapped.
+ * 4  Window 1450-1660, up to its last task's end. Compute 1450-1540, 1640-1660: 110. Collectives
+ *    1540-1640, no overlap. Gap 1540-1640, update 0's all-reduce ended at 1600: communication 60,
  *    runtime 40. */
 static const struct ss_step_times four[] = {
     {.begin = 100,
@@ -145,7 +144,7 @@ START_TEST(four_steps)
     ck_assert_int_eq(r->window, 1560);
     ck_assert_int_eq(r->steps_broken, 0);
     ck_assert_int_eq(r->loaders, 1);
-    /* Inside the windows: all that computes, and the loads of steps 2 to 4. */
+    /* Within the windows: all compute tasks, and the loads of steps 2 to 4. */
     ck_assert_uint_eq(r->worker.count, 2);
     ck_assert_int_eq(r->worker.at[0].busy, 1060);
     ck_assert_int_eq(r->worker.at[1].busy, 170);
@@ -157,12 +156,12 @@ START_TEST(four_steps)
 }
 END_TEST
 
-/* Step 4, the last, backwards: update 1 ran right behind update 0, which waited for sum 0 until
- * 1600; that was ready when BWD B ended at 1520, and began at 1530. Step 2: the next step's FWD
- * began at 1100, its input was there at 1080. It was loaded from 1010, having been submitted at
- * 1000; a sum that the service worker had started before did not hold it, and the load before it
- * ended before the window. Step 3: the next step's FWD waited for nothing but the compute worker,
- * nor did anything before. */
+/* Critical paths, from the end backward. Step 4, the last: update 1 ran directly after update 0,
+ * which waited for all-reduce 0 until 1600. That was ready when BWD B ended at 1520 and began at
+ * 1530. Step 2: the next step's FWD began at 1100, its input was loaded at 1080. The load was
+ * submitted at 1000 and began at 1010: an all-reduce that the service worker had started before did
+ * not delay it, and the preceding load ended before the window. Step 3: the next step's FWD and all
+ * earlier tasks waited only for the compute worker. */
 static const struct ss_path_part path_4[] = {
     {4, 1650, 1660, UPDATE_1, 0},     {4, 1640, 1650, UPDATE_0, 0},
     {4, 1600, 1640, SS_PATH_WAIT, 0}, {4, 1530, 1600, SUM_0, 1},
@@ -214,8 +213,8 @@ START_TEST(critical_path)
 }
 END_TEST
 
-/* Bucket 0: its gradients were complete at 300, 770, 1300, 1520; delays 10, 90, 10, 20. It took
- * 100, 40, 80, 60. 7000 bytes in 70 ns are 100 GB/s, with 4 ranks 150 GB/s of bus bandwidth. */
+/* Bucket 0: gradients complete at 300, 770, 1300, 1520; delays 10, 90, 10, 20; durations 100, 40,
+ * 80, 60. 7000 bytes in 70 ns are 100 GB/s, or 150 GB/s bus bandwidth with 4 ranks. */
 START_TEST(buckets)
 {
     struct ss_run_times *run;
@@ -233,17 +232,18 @@ START_TEST(buckets)
     ck_assert_double_eq_tol(b->duration.max, 100, 1e-9);
     ck_assert_double_eq_tol(b->algorithm_bw, 100, 1e-9);
     ck_assert_double_eq_tol(b->bus_bw, 150, 1e-9);
-    ck_assert_uint_eq(b->skew.count, 0); /* one rank alone */
+    ck_assert_uint_eq(b->skew.count, 0); /* a single rank */
     ck_assert_double_eq_tol(run->of_rank[0].delay.mean, 32.5, 1e-9);
     ss_run_times_free(run);
     ss_rank_times_free(r);
 }
 END_TEST
 
-/* Two ranks. Rank 1's times are a second behind rank 0's, of which 400000 ns are its later epoch,
- * and lose 1000 ns in 10000. Of bucket 0, rank 0 is under way 1000-2000 after a second, rank 1, by
- * its own clock, 1000-1500: on rank 0's 1100-1650. So rank 0 waits 100 of 1000. Of bucket 1 rank 0
- * comes 50 after rank 1, which is done 30 after it came: it waited no longer than that. */
+/* Two ranks. Rank 1's times are one second behind rank 0's, 400000 ns of it by its later epoch, and
+ * lose 1000 ns in 10000. Bucket 0: rank 0 communicates at 1000-2000 after one second, rank 1 at
+ * 1000-1500 on its own clock, 1100-1650 on rank 0's. So rank 0 waits for 100 of 1000. Bucket 1:
+ * rank 0 arrives 50 after rank 1, which finishes 30 after its own arrival, so that waited at most
+ * 30. */
 static struct ss_rank_times *one_of_two(int rank, const char *marks)
 {
     write_head(rank, 2, "cpu");
@@ -296,9 +296,10 @@ START_TEST(mixed_runs)
 }
 END_TEST
 
-/* Update 0 on the service worker, and the next step's load on the one that computes. Compute 100-360 and
- * 525-545; collectives 310-500, overlapped until 360. The gap 360-525: update 1's sum ended at 500:
- * communication 140; the load at 520: input 20; runtime 5. The second step has nothing but its load. */
+/* Update 0 runs on the service worker, and the next step's load on the compute worker. Compute
+ * 100-360 and 525-545; collectives 310-500, overlapped until 360. Gap 360-525, update 1's
+ * all-reduce ended at 500: communication 140; the load at 520: input 20; runtime 5. The second step
+ * has only its load. */
 START_TEST(shared_workers)
 {
     static const struct ss_step_times want = {.begin = 100,
@@ -328,12 +329,12 @@ START_TEST(shared_workers)
 }
 END_TEST
 
-/* A GPU: what counts is when it worked. Window 100-480; compute 100-300, 310-350, 410-420, 470-480:
- * 260. Sums on the comm lane 300-450, overlapped 40 + 10; the threads' mark of one of them, which
- * is only about enqueuing, is not used. Gaps: 300-310 before BWD A, all whose predecessors ended
- * before 300: runtime 10. 350-410, update 0's sum ended at 400: communication 50, runtime 10.
- * 420-470, the other sum at 450: communication 30, runtime 20. Updates behind sums are on a lane of their
- * own, and computing too. */
+/* On a GPU the device times count. Window 100-480; compute 100-300, 310-350, 410-420, 470-480: 260.
+ * All-reduces on the comm lane 300-450, overlapped for 40 + 10; the host's "c" event of one of them
+ * covers only enqueuing and is ignored. Gaps: 300-310, before BWD A, whose predecessors had ended
+ * by 300: runtime 10. 350-410, update 0's all-reduce ended at 400: communication 50, runtime 10.
+ * 420-470, the other all-reduce ended at 450: communication 30, runtime 20. Updates may be on a
+ * lane of their own, which counts as compute too. */
 START_TEST(gpu_marks)
 {
     static const char *const lanes[] = {"compute", "update"};
@@ -349,7 +350,7 @@ START_TEST(gpu_marks)
     write_task(1, LOAD, 2, 1, 1, 21);
     for (int t = FWD; t < UPDATE_1; t++)
         write_task(1, t, t == SUM_0 || t == SUM_1, 30 + t, 30 + t, 31 + t);
-    write_task(1, UPDATE_1, 0, 460, 461, 462); /* enqueued late: on a GPU that is runtime, too */
+    write_task(1, UPDATE_1, 0, 460, 461, 462); /* enqueued late: counts as runtime */
     say("[\"g\",1,1,\"compute\",100,200]\n[\"g\",1,2,\"compute\",200,300]\n"
         "[\"g\",1,3,\"comm\",300,400]\n[\"g\",1,4,\"compute\",310,350]\n"
         "[\"g\",1,5,\"comm\",400,450]\n[\"c\",1,0,0,1000]\n");
@@ -360,11 +361,11 @@ START_TEST(gpu_marks)
     ck_assert_uint_eq(r->sum.count, 2);
     ck_assert_int_eq(r->sum.at[0].delay, 0);
     ck_assert_int_eq(r->sum.at[1].delay, 50); /* BWD A ended at 350 */
-    /* update 1 10, waiting 20, sums 50 + 100, BWD B and FWD 200 */
+    /* update 1: 10, waiting: 20, all-reduces: 50 + 100, BWD B and FWD: 200 */
     ck_assert_int_eq(r->step.at[0].path_kind[SS_TASK_BACKWARD], 100);
     ck_assert_int_eq(r->step.at[0].path_kind[SS_TASK_ALLREDUCE], 150);
     ck_assert_int_eq(r->step.at[0].path_kind[SS_PATH_WAITING], 20);
-    ck_assert_uint_eq(r->worker.count, 6 + (size_t)_i); /* three, and the lanes that there are */
+    ck_assert_uint_eq(r->worker.count, 6 + (size_t)_i); /* three workers and the lanes in use */
     ck_assert_str_eq(r->worker.at[4].name, "comm lane");
     ck_assert_int_eq(r->worker.at[4].busy, 150);
     if (_i) {
@@ -375,7 +376,7 @@ START_TEST(gpu_marks)
 }
 END_TEST
 
-/* What is exported of some steps has nothing of others, on any track. */
+/* An export of some steps has no slices of others on any track. */
 START_TEST(exported_steps)
 {
     write_head(0, 1, "cuda");
@@ -403,7 +404,7 @@ START_TEST(exported_steps)
             ck_assert(s->step >= first && s->step <= last);
             lanes += !strncmp(r->track.at[s->track].name, "GPU ", 4);
         }
-        /* On workers all but the sums, which are on the lane and on their track. */
+        /* On workers all tasks but the all-reduces, which are on the lane and on their track. */
         ck_assert_uint_eq(lanes, 2 * (size_t)(last - first + 1));
         ck_assert_uint_eq(r->slice.count, (6 + 2 + 1) * (size_t)(last - first + 1));
         ss_export_free(e);
@@ -411,12 +412,10 @@ START_TEST(exported_steps)
 }
 END_TEST
 
-/* Steps 1 and 3 without the one between: the first ends with its own last task. A collective that
- * began before its gradients were complete has no delay. */
-/* Of a step of 100 us on each of two ranks: what bounds it, and what to try. */
+/* Verdict and advice for a step of 100 us on each of two ranks; times in ns. */
 static const struct {
     int64_t compute, comm, exposed, idle[SS_IDLE_KINDS];
-    int64_t waited[2]; /* others for rank 0, for rank 1 */
+    int64_t waited[2]; /* time that others wait for rank 0, rank 1 */
     int cuda, no_overlap;
     const char *bound, *says;
 } judged[] = {
@@ -442,7 +441,7 @@ static const struct {
      0,
      0,
      "communication",
-     "see why rank 1 on far comes last: it computes for 0.050 ms a step, the others for 0.050"},
+     "find out why rank 1 on far is slow: it computes for 0.050 ms per step, the others for 0.050"},
     {50000, 0, 0, {30000, 0, 10000, 10000, 0}, {0}, 0, 0, "input", "--workers"},
     {50000, 0, 0, {0, 0, 30000, 10000, 10000}, {0}, 0, 0, "dependency", "trace export"},
     {50000, 0, 0, {0, 0, 0, 40000, 10000}, {0}, 1, 0, "runtime", "--gpu-graphs on"},
@@ -453,11 +452,11 @@ static const struct {
 static const struct {
     const char *bound, *meanwhile;
 } said[] = {
-    {"input", "it waits for input"},
-    {"communication", "it waits for communication"},
-    {"dependency", "it waits for other tasks"},
-    {"runtime", "it waits for a worker to begin its next task"},
-    {"nothing", "no task is there to be run"},
+    {"input", "waiting for input"},
+    {"communication", "waiting for communication"},
+    {"dependency", "waiting for other tasks"},
+    {"runtime", "waiting for a worker to start the next task"},
+    {"nothing", "no task to run"},
 };
 
 START_TEST(verdicts)
@@ -488,7 +487,7 @@ START_TEST(verdicts)
     for (size_t i = 0; i < sizeof said / sizeof said[0]; i++)
         if (!strcmp(v.bound, said[i].bound))
             ck_assert_str_eq(v.meanwhile, said[i].meanwhile);
-    ck_assert_msg(strstr(v.advice, judged[_i].says) != NULL, "\"%s\" lacks \"%s\"", v.advice,
+    ck_assert_msg(strstr(v.advice, judged[_i].says) != NULL, "\"%s\" does not contain \"%s\"", v.advice,
                   judged[_i].says);
     ck_assert_double_eq_tol(v.step_ms, 0.1, 1e-12);
     ck_assert_double_eq_tol(v.computing, 1e-5 * (double)judged[_i].compute, 1e-12);
@@ -500,6 +499,8 @@ START_TEST(verdicts)
 }
 END_TEST
 
+/* Steps 1 and 3 without step 2: the first ends with its own last task. A collective that began
+ * before its gradients were complete has no delay. */
 START_TEST(hole)
 {
     write_head(0, 2, "cpu");
@@ -519,7 +520,8 @@ START_TEST(hole)
 }
 END_TEST
 
-/* A step that lacks a computing task is left out; the one before it still ends where it begins. */
+/* A step without one of its compute tasks is excluded; the preceding step still ends where it
+ * begins. */
 START_TEST(broken_step)
 {
     write_head(0, 2, "cpu");
@@ -550,7 +552,7 @@ START_TEST(task_twice)
 }
 END_TEST
 
-/* A sum on a GPU of a bucket that is not there. */
+/* An all-reduce on a GPU of an unknown bucket. */
 START_TEST(strange_bucket)
 {
     struct ss_rank_times *times;
@@ -567,7 +569,7 @@ START_TEST(strange_bucket)
 }
 END_TEST
 
-/* Any trace. */
+/* --- Invariants */
 
 static uint32_t seed;
 static int seed_is_wild;
@@ -578,7 +580,7 @@ static long draw(long n)
     return (long)((seed >> 8) % (uint32_t)n);
 }
 
-/* Tasks in a random schedule that respects little: whatever the times are, sums must hold. */
+/* Writes a random schedule, which may violate dependencies: the times must add up nevertheless. */
 static void write_random(int steps)
 {
     long at = 1000, loaded = 0;
@@ -589,7 +591,7 @@ static void write_random(int steps)
             int sum = t == SUM_0 || t == SUM_1, computes = t != LOAD && !sum;
             long begin = computes ? at + (draw(3) ? 0 : draw(40)) : at - draw(100);
             long end = begin + draw(80);
-            if (seed_is_wild) { /* no order at all: tasks before what they wait for, and at once */
+            if (seed_is_wild) { /* no order: tasks precede their dependencies and overlap */
                 begin = at - 200 + draw(400);
                 end = begin + draw(80);
             }

@@ -1,4 +1,4 @@
-/* Traces made by hand, for the tests of src/trace: a small plan of two buckets, and files. */
+/* Hand-written traces for the tests of src/trace: a small plan of two buckets, and files. */
 #ifndef SS_TESTS_TRACE_COMMON_H
 #define SS_TESTS_TRACE_COMMON_H
 
@@ -7,7 +7,7 @@
 
 #include <stdarg.h>
 
-/* Text of a file that grows. */
+/* Text of the current trace file; say() appends to it. */
 static char trace_text[1 << 20];
 static size_t trace_bytes;
 
@@ -42,7 +42,8 @@ static const char *const plan_tasks[] = {
     "\"access\":[[\"grads\",1,1],[\"params\",1,3]]",
 };
 
-/* All objects in front of the marks. On a GPU, worker 1 is the comm lane's, and 2 serves. */
+/* Writes all objects that precede the events. On a GPU, worker 1 is the comm lane and worker 2 a
+ * service worker. */
 static inline void write_head(int rank, int ranks, const char *device)
 {
     trace_bytes = 0;
@@ -73,7 +74,7 @@ static inline void save_trace(int rank)
     write_file(name, trace_text, trace_bytes);
 }
 
-/* What was said, read again. */
+/* Saves the text and reads it back. */
 static inline struct ss_trace_rank *read_trace(int rank)
 {
     struct ss_trace_rank *r = NULL;
@@ -94,7 +95,7 @@ static inline struct ss_rank_times *analyse_trace(int rank)
     return times;
 }
 
-/* Four steps; test_trace_times.c says what they amount to. */
+/* Four steps; test_trace_times.c has the expected results. */
 static inline void write_four_steps(int rank, int ranks)
 {
     write_head(rank, ranks, "cpu");

@@ -1,11 +1,11 @@
-"""Checks of what `starstep trace export` wrote: trace_export_check.py DIR CHROME FIRST LAST [REPORT]
+"""Check the output of `starstep trace export`: trace_export_check.py DIR CHROME FIRST LAST [REPORT]
 
-The events against the trace event format; all tasks of the steps FIRST to LAST of DIR's marks, with
-their times; arrows; and the overlap of communication and computation, computed from the files for
-Holistic Trace Analysis by its definition (kernels whose names begin with "nccl" are communication,
-all others computation; the time of both / the time of communication, of merged intervals), against
-the same from the marks, in whole nanoseconds. With REPORT, of `starstep trace report --json`: workers
-are as busy as it says. Prints what is wrong and exits with 1.
+Checks the events against the trace event format; that all tasks recorded in DIR for the steps FIRST to LAST are
+there with their times; arrows; and the overlap of communication and computation. The overlap is computed from the
+files for Holistic Trace Analysis by its definition (kernels whose names begin with "nccl" are communication, all
+others computation; time of both / time of communication, of merged intervals) and compared with that of the
+recorded events, in whole nanoseconds. With REPORT, from `starstep trace report --json`, the busy shares of workers
+are compared too. Prints errors and exits with 1 if there are any.
 """
 import glob
 import json
@@ -43,7 +43,7 @@ def overlap(compute, communication):
 
 
 def read_marks(path, first, last):
-    """The rank's head, tasks, workers' names and marks of these steps; times on rank 0's clock."""
+    """Return the rank's head, tasks, events of these steps and worker names; times on rank 0's clock."""
     head, tasks, clocks, marks, workers = None, {}, [], [], {}
     with open(path) as f:
         for line in f:
@@ -58,13 +58,13 @@ def read_marks(path, first, last):
                 clocks.append(value)
             elif "worker" in value:
                 workers[value["worker"]] = value["name"]
-    expect(all(c["offset_ns"] == 0 for c in clocks), "a test of ranks with one clock")
+    expect(all(c["offset_ns"] == 0 for c in clocks), "ranks must share one clock")
     marks = [m for m in marks if m[0] == "m" or first <= m[1] <= last]
     return head, tasks, marks, workers
 
 
 def check_format(trace):
-    """Returns threads that have slices, and flows by their ids."""
+    """Return the threads that have slices, and the flows by their ids."""
     for complaint in trace_format.complaints(trace):
         expect(False, complaint)
     events = trace["traceEvents"]
@@ -76,7 +76,7 @@ def check_format(trace):
 
 
 def check_flows(flows, events, tasks, expected):
-    """From a bucket's last backward task to its collective to its update, in the order of time."""
+    """Check arrows from a bucket's last backward task to its collective to its update, in order of time."""
     at = {}
     for e in events:
         if e["ph"] == "X":
@@ -85,12 +85,12 @@ def check_flows(flows, events, tasks, expected):
         expect([e["ph"] for e in flow] == ["s", "t", "f"], "arrow:", flow)
         ends = [at.get((e["pid"], e["tid"], e["ts"])) for e in flow]
         if None in ends:
-            expect(False, "an arrow's end is at no task:", flow)
+            expect(False, "no task at an arrow's end:", flow)
             continue
         expect([e["cat"] for e in ends] == ["backward", "all-reduce", "update"], "arrow between", ends)
         expect(len({(e["args"]["step"], e["args"]["bucket"], e["pid"]) for e in ends}) == 1, "arrow:", ends)
-        expect(ends[0]["ts"] + ends[0]["dur"] <= ends[1]["ts"], "summed before it was written:", ends)
-        expect(ends[1]["ts"] + ends[1]["dur"] <= ends[2]["ts"], "applied before it was summed:", ends)
+        expect(ends[0]["ts"] + ends[0]["dur"] <= ends[1]["ts"], "all-reduce before the backward task ended:", ends)
+        expect(ends[1]["ts"] + ends[1]["dur"] <= ends[2]["ts"], "update before the all-reduce ended:", ends)
         last = max(e["ts"] for e in events if e["ph"] == "X" and e["cat"] == "backward"
                    and e["pid"] == ends[0]["pid"] and e["args"]["step"] == ends[0]["args"]["step"]
                    and e["args"].get("bucket") == ends[0]["args"]["bucket"])
@@ -99,12 +99,12 @@ def check_flows(flows, events, tasks, expected):
 
 
 def track_of(thread):
-    """Slices of a track that overlap are on threads of its name with a number: "collectives (2)"."""
+    """Return the track's name: overlapping slices are on threads with a number appended, as "collectives (2)"."""
     return re.sub(r" \([0-9]+\)$", "", thread)
 
 
 def check_rank(directory, rank, events, first, last, base):
-    """Every mark is an event with its times; returns how many arrows there must be."""
+    """Check that every recorded event is exported with its times; return the number of arrows and the tasks."""
     head, tasks, marks, workers = read_marks(f"{directory}/rank-{rank:04}.jsonl", first, last)
     shift = head["epoch_ns"] - base
     sums = ("all-reduce", "reduce-metrics")
@@ -125,7 +125,7 @@ def check_rank(directory, rank, events, first, last, base):
     named = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name" and e["pid"] == rank}
     found = [(e["args"]["step"], e["name"], ns(e["ts"]), ns(e["ts"] + e["dur"]), track_of(named.get(e["tid"], "")))
              for e in events if e["ph"] == "X" and e["pid"] == rank]
-    expect(sorted(wanted) == sorted(found), f"rank {rank}: {len(found)} events of {len(wanted)} marks; e.g.",
+    expect(sorted(wanted) == sorted(found), f"rank {rank}: {len(found)} events of {len(wanted)} recorded; e.g.",
            sorted(set(wanted) ^ set(found))[:3])
     expect(any(e["name"] == "process_name" and e["pid"] == rank for e in events), "process without a name")
     steps = {e["id2"]["local"] for e in events if e["ph"] == "b" and e["pid"] == rank}
@@ -136,7 +136,7 @@ def check_rank(directory, rank, events, first, last, base):
 
 
 def check_busy(events, report):
-    """Counters of each step's window: the report's shares; 0 behind the last."""
+    """Check that the counters of each step's window equal the report's shares, with 0 after the last."""
     for rank in report["ranks"]:
         found = {}
         for e in events:
@@ -149,11 +149,11 @@ def check_busy(events, report):
                 continue
             expect(shares and len(shares) == len(wanted) + 1 and shares[-1] == 0
                    and all(abs(a - b) < 0.006 for a, b in zip(shares, wanted)), "busy", worker, shares, wanted)
-        expect(not found, "counters of no worker", list(found))
+        expect(not found, "counters without a worker", list(found))
 
 
 def check_steps(rank, events, kernels):
-    """Each kernel has one launch, inside its step's ProfilerStep."""
+    """Check that each kernel has one launch, within its step's ProfilerStep."""
     steps = {int(e["name"].split("#")[1]): e for e in events if e["name"].startswith("ProfilerStep#")}
     launches = {e["args"]["correlation"]: e for e in events if e.get("cat") == "cuda_runtime"}
     expect(set(steps) == {k["args"]["step"] for k in kernels}, f"rank {rank}: steps of kernels, of events:", list(steps))
@@ -171,7 +171,7 @@ def check_hta(directory, rank, head, compute, communication):
     info = trace["distributedInfo"]
     expect(info["rank"] == rank and info["world_size"] == head["ranks"] and info["backend"] == head["backend"],
            "distributedInfo:", info)
-    expect(f'"rank": {rank}' in text, "the rank is not where Holistic Trace Analysis looks for it")
+    expect(f'"rank": {rank}' in text, "the rank is not where Holistic Trace Analysis reads it")
     kernels = [e for e in trace["traceEvents"] if e.get("cat") == "kernel"]
     for e in kernels:
         expect(e["ph"] == "X" and type(e["args"]["stream"]) is int and e["args"]["stream"] > 0, "kernel:", e)
@@ -180,8 +180,8 @@ def check_hta(directory, rank, head, compute, communication):
     rest = [(ns(e["ts"]), ns(e["ts"] + e["dur"])) for e in kernels if not e["name"].startswith("nccl")]
     both, all_of_it = overlap(rest, nccl)
     expect(all_of_it > 0 and (both, all_of_it) == overlap(compute, communication),
-           f"rank {rank}: overlap {both} of {all_of_it} ns, by the marks", overlap(compute, communication))
-    print(f"rank {rank}: overlap {100 * both / max(all_of_it, 1):.2f} %, as by the marks")
+           f"rank {rank}: overlap {both} of {all_of_it} ns, recorded", overlap(compute, communication))
+    print(f"rank {rank}: overlap {100 * both / max(all_of_it, 1):.2f} %, as recorded")
 
 
 def main():

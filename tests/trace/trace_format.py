@@ -1,12 +1,11 @@
-"""The trace event format, as far as `starstep trace export` uses it: complaints(trace) of a parsed file.
+"""Checks of the trace event format, as far as `starstep trace export` uses it: complaints(trace) of a parsed file.
 
-trace_format.py FILE...: print what is wrong with files, exit with 1 if anything is.
-trace_format.py --damage FILE: damage a good file in each of many ways; exit with 1 if one goes unnoticed.
+trace_format.py FILE...: print the errors of files, exit with 1 if there are any.
+trace_format.py --damage FILE: damage a valid file in each of many ways; exit with 1 if one is not detected.
 
-Of the document "Trace Event Format": the object form needs "traceEvents"; events may come in any order;
-which fields an event of each phase must have; B/E and b/e pair up; flows (s, t, f) are bound by
-category, name and id, and their ends lie inside of slices; counters have numbers. Slices of one thread could
-lie inside of each other; here none does.
+Rules of the document "Trace Event Format": the object form needs "traceEvents"; events may be in any order; the
+required fields of each phase; B/E and b/e pair up; flows (s, t, f) are bound by category, name and id, and their
+ends lie within slices; counters have numbers. The format permits nested slices of a thread; this check does not.
 """
 import copy
 import json
@@ -23,7 +22,7 @@ def is_number(x):
     return isinstance(x, (int, Decimal)) and not isinstance(x, bool) and (isinstance(x, int) or x.is_finite())
 
 
-wrong = []  # what expect() was told
+wrong = []  # arguments of failed expect() calls
 
 
 def expect(holds, *what):
@@ -137,7 +136,7 @@ class Checker:
                         and len(phases) > 1, f"flow {key}", phases)
             for e in events:
                 self.expect(any(b <= e["ts"] <= end for b, end in self.rows.get((e["pid"], e["tid"]), [])),
-                            "a flow's end is inside of no slice", e)
+                            "a flow's end is outside of all slices", e)
 
 
 def complaints(trace):
@@ -152,15 +151,15 @@ def complaints(trace):
 
 
 def numbers(events):
-    """Of a file of several processes, for Perfetto: it takes thread 0 of a process, and one whose number is a
-    process's, for the process itself, which joins the events of two threads and drops those that overlap."""
+    """Check thread numbers of a file of several processes for Perfetto. It takes thread 0 of a process, and a thread
+    with a process's number, for the process itself; it then merges two threads and drops overlapping events."""
     pids, owners, wrong = {e["pid"] for e in events}, {}, []
     for e in events:
         tid = e.get("tid")
         if tid == 0 or tid in pids:
-            wrong.append(f"a thread is numbered as a process, or 0: {e}")
+            wrong.append(f"thread number 0 or that of a process: {e}")
         elif tid is not None and owners.setdefault(tid, e["pid"]) != e["pid"]:
-            wrong.append(f"a thread's number twice: {e}")
+            wrong.append(f"duplicate thread number: {e}")
     return wrong
 
 
@@ -169,7 +168,7 @@ def load(path):
         return json.loads(f.read(), parse_float=Decimal)
 
 
-# Phase, and what is done to an event of it: (field, None) drops the field.
+# Phase, field and new value for an event of that phase; None drops the field.
 DAMAGES = [(phase, field, None) for phase, fields in
            {"X": ("name", "ph", "ts", "dur", "pid", "tid", "cat"), "C": ("ts", "pid", "args"),
             "M": ("args",), "b": ("id2", "cat"), "s": ("id", "cat"), "f": ("tid",)}.items()
@@ -200,7 +199,7 @@ def unnoticed(trace):
 def main():
     if sys.argv[1] == "--damage":
         missed = unnoticed(load(sys.argv[2]))
-        print(len(DAMAGES) - len(missed), "damages found; not:", ", ".join(missed) or "none")
+        print(len(DAMAGES) - len(missed), "damages detected; missed:", ", ".join(missed) or "none")
         sys.exit(bool(missed))
     bad = 0
     for path in sys.argv[1:]:

@@ -1,4 +1,4 @@
-"""trace_hta_check.py HTA_DIR REPORT: what Holistic Trace Analysis says of the files, beside the report."""
+"""trace_hta_check.py HTA_DIR REPORT: compare results of Holistic Trace Analysis of the files with the report."""
 import json
 import logging
 import os
@@ -32,7 +32,7 @@ def main():
         theirs = float(found.loc[found["rank"] == rank["rank"], "comp_comm_overlap_pctg"].iloc[0])
         events = analysis.t.get_trace(rank["rank"])
         ours, summing = 100 * rank["overlap"], 1000 * rank["steps"] * rank["communication_ms"]
-        # Sums that end behind the last step's window are theirs alone.
+        # Only Holistic Trace Analysis counts all-reduces that end after the last step's window.
         behind = events.loc[events.stream.eq(2), "end"].max() - events.loc[events.stream.eq(1), "end"].max()
         expect(abs(theirs - ours) <= 0.01 + 100 * max(behind, 0) / summing, "overlap of rank", rank["rank"], theirs, ours)
         print(f"rank {rank['rank']}: overlap {theirs:.2f} %, reported {ours:.2f} %, {max(behind, 0):.1f} us behind the end")

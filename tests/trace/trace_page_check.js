@@ -1,6 +1,6 @@
-// Runs at the end of a copy of the exported page, and writes what it found into the document: how many of
-// the slices a drawing of everything meets, what colours are on the canvas, what wheel, keys, pointer and
-// controls do, and how long frames take.
+// Runs at the end of a copy of the exported page and writes its findings into the document: the number of
+// slices drawn in the full view, the colors on the canvas, the effects of wheel, keys, pointer and controls,
+// and frame times.
 "use strict";
 const found = {};
 function wholeView() {
@@ -37,7 +37,7 @@ function interact() {
   found.wheel = act(new WheelEvent("wheel", { ...at(middle, 60), deltaY: -120 }))[0];
   found.wheelBack = act(new WheelEvent("wheel", { ...at(middle, 60), deltaY: 120 }))[0];
   found.key = act(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }))[1];
-  canvas.setPointerCapture = () => {}; // no pointer is down in truth
+  canvas.setPointerCapture = () => {}; // no real pointer is down
   canvas.dispatchEvent(new PointerEvent("pointerdown", at(middle, 60)));
   found.drag = act(new PointerEvent("pointermove", at(middle - (view.width - LABELS) / 4, 60)))[1];
   canvas.dispatchEvent(new PointerEvent("pointerup", at(middle, 60)));
@@ -55,7 +55,7 @@ function interact() {
   showPath = true;
   draw();
 }
-// What the page says in words and tables, of all ranks and of each, of all steps and of each.
+// Returns the page's texts and tables for all ranks and each rank, all steps and each step.
 function tell() {
   const cells = (id) => [...document.querySelectorAll("#" + id + " tbody tr")].map((row) => [...row.cells].map((c) => c.textContent));
   const told = [], rank = document.getElementById("rank"), step = document.getElementById("step");
@@ -70,15 +70,15 @@ function tell() {
     }
   return { told, first: firstTime, last: lastTime };
 }
-// As the document is written out: without what HTML writes in its own way.
+// Escapes characters that HTML serialization would change.
 const plain = (text) => text.replace(/[^\x20-\x7e]|[&<>]/g, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
 function memoryPixels() {
   const list = chart.canvas.getContext("2d").getImageData(0, 0, chart.canvas.width, chart.canvas.height).data;
-  let n = 0; // the host's are blue, and blurred where a line lies between two rows
+  let n = 0; // host memory is blue, blurred where a line lies between two pixel rows
   for (let i = 0; i < list.length; i += 4) n += list[i + 2] > list[i] + 70;
   return n;
 }
-// Pixels included: reading one back waits for them.
+// Includes rasterization: reading back a pixel waits for it.
 function measureFrames() {
   const times = [], all = lastTime - firstTime, frames = 120;
   for (let i = 0; i < frames; i++) {
@@ -98,7 +98,7 @@ wholeView();
 interact();
 if (sliceCount < 20000) found.numbers = plain(JSON.stringify(tell()));
 found.memory = memoryPixels();
-found.frames_ms = measureFrames(); // median, 95th of a hundred, longest
+found.frames_ms = measureFrames(); // median, 95th percentile, maximum
 document.body.append(Object.assign(document.createElement("pre"), {
   id: "found", textContent: Object.entries({ ...found, errors: seenErrors.length, first: seenErrors[0] || "" })
     .map(([name, value]) => name + "=" + (typeof value === "number" ? +value.toFixed(3) : value)).join("\n"),

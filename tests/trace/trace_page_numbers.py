@@ -1,9 +1,9 @@
-"""What the page of `starstep trace export` says, against `starstep trace report --json`:
+"""Compare the page of `starstep trace export` with `starstep trace report --json`:
 trace_page_numbers.py NUMBERS REPORT TRACE
 
-NUMBERS is what trace_page_check.js read from the document: the summary, and the tables of workers and
-buckets, for all ranks and each, all steps and each. Every number must be the report's, rounded to the
-digits that it is shown with. TRACE: the folder, for the ranks' clocks. Exit code 1: one is not.
+NUMBERS is the output of trace_page_check.js: the summary and the tables of workers and buckets, for all ranks and
+each rank, all steps and each step. Every number must equal the report's, rounded to the digits shown. TRACE is the
+trace folder, for the ranks' clocks. Exits with 1 if a number differs.
 """
 import json
 import re
@@ -16,7 +16,7 @@ numbers = wrong = 0
 
 
 def same(shown, wanted, *where):
-    """shown: "12.34 ms" or a dash."""
+    """Compare shown, such as "12.34 ms" or a dash, with the number wanted."""
     global numbers, wrong
     numbers += 1
     found = re.fullmatch(r"(-?\d+(?:\.(\d+))?)[ \u00a0]?(\S*)", shown)
@@ -32,7 +32,7 @@ def same(shown, wanted, *where):
 
 
 def mean_rows(ranks, step):
-    """Per step the mean of these ranks, as dictionaries of ms."""
+    """Return the mean of these ranks for each step, as dictionaries of ms."""
     rows = {}
     for rank in ranks:
         for s in rank["each_step"]:
@@ -107,7 +107,7 @@ def check_buckets(rows, buckets, every):
 
 
 def check_memory(text, ranks, epochs, first, last):
-    """The largest sample taken while the slices ran, or 250 ms before or after."""
+    """Check the largest sample taken during the slices or within 250 ms before or after."""
     def shown_there(at_ms, rank):
         at = 1e6 * at_ms + epochs[rank] - min(epochs.values())
         return first - 250e6 - 1 <= at <= last + 250e6 + 1
@@ -133,7 +133,7 @@ def main():
         if told["buckets"] is not None:
             every = told["rank"] < 0
             check_buckets(told["buckets"], report["buckets"] if every else ranks[0]["buckets"], every)
-    print(numbers, "numbers on the page,", wrong, "not the report's")
+    print(numbers, "numbers on the page,", wrong, "differ from the report")
     sys.exit(wrong > 0 or numbers == 0)
 
 

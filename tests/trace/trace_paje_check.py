@@ -1,9 +1,9 @@
-"""Whether a file in the Paje format says what trace.json says: trace_paje_check.py PAJE JSON [DUMP]
+"""Compare a file in the Paje format with trace.json: trace_paje_check.py PAJE JSON [DUMP]
 
-Lines are split into fields as the format has it, and must be as their definitions say, in the order of time, and
-refer to what was defined. The states, links, variables and events that they make are compared with the events of
-the JSON file, to the nanosecond. With DUMP, of `pj_dump -u -l 9 PAJE`, so is what pj_dump made of the file: it is a
-reader that did not come with the writer. Prints what is wrong and exits with 1.
+Lines are split into fields by the format's rules. They must match their definitions, be in order of time, and refer
+to defined objects. The resulting states, links, variables and events are compared with the events of the JSON file,
+to the nanosecond. With DUMP, from `pj_dump -u -l 9 PAJE`, an independent reader's result is compared too. Prints
+errors and exits with 1 if there are any.
 """
 import json
 import re
@@ -19,7 +19,7 @@ def ns(text, unit):
 
 
 def compare(what, found, wanted, precision):
-    """Values of variables may differ by this share; everything else is equal."""
+    """Compare rows; values of variables may differ by the relative precision, all else must be equal."""
     found, wanted = sorted(found), sorted(wanted)
     same = len(found) == len(wanted) and all(
         a[:-1] == b[:-1] and (a[-1] == b[-1] or isinstance(a[-1], float) and abs(a[-1] - b[-1]) <= precision * abs(b[-1]))
@@ -29,7 +29,7 @@ def compare(what, found, wanted, precision):
 
 
 def as_string(name):
-    """What the format can say: it has no quotes inside of strings, and pj_dump takes no empty ones."""
+    """Return the name as the format stores it: without quotes in strings; pj_dump rejects empty strings."""
     return name.replace('"', "'") or "?"
 
 
@@ -64,7 +64,7 @@ def by_json(path):
 
 
 def split(line):
-    """Fields of a line: strings in quotes, or words."""
+    """Return the fields of a line: quoted strings, or words."""
     fields = re.findall(r'"[^"]*"|[^\s"]+', line)
     expect("".join(fields).replace(" ", "") == line.replace(" ", ""), "quotes:", line)
     expect(all(f != '""' for f in fields), "an empty string:", line)
@@ -72,7 +72,7 @@ def split(line):
 
 
 def lines_of(path):
-    """Each line as its kind and a dictionary of its fields."""
+    """Yield each line as its kind and a dictionary of its fields."""
     kinds, kind, number = {}, None, 0
     with open(path) as f:
         for number, line in enumerate(f, 1):
@@ -94,21 +94,21 @@ def by_paje(path):
     types, values, containers, stacks, links, now = {"0": "0"}, {}, {"0": "0"}, {}, {}, None
     for name, f in lines_of(path):
         if name.startswith("PajeDefine"):
-            expect(f["Type"] in types, "a type of no type:", f)
+            expect(f["Type"] in types, "undefined parent type:", f)
             (values if name == "PajeDefineEntityValue" else types)[f["Alias"]] = f["Name"]
             continue
         at = ns(f["Time"], 10 ** 9)
-        expect(now is None or now <= at, "goes back in time:", f)
+        expect(now is None or now <= at, "time decreases:", f)
         now = at
-        expect(f["Type"] in types and f.get("Container", "0") in containers, "of nothing that is there:", f)
+        expect(f["Type"] in types and f.get("Container", "0") in containers, "undefined type or container:", f)
         where, kind = containers.get(f.get("Container")), types.get(f["Type"])
         if name == "PajeCreateContainer":
-            expect(f["Alias"] not in containers and f["Name"] not in containers.values(), "twice:", f)
+            expect(f["Alias"] not in containers and f["Name"] not in containers.values(), "duplicate container:", f)
             containers[f["Alias"]] = f["Name"]
         elif name == "PajePushState":
             expect(f["Value"] in values, "no such value:", f)
             stack = stacks.setdefault(f["Container"], [])
-            expect(not stack, "a state in another:", f)
+            expect(not stack, "nested state:", f)
             stack.append((at, values.get(f["Value"]), int(f["Step"]), int(f["Bucket"]), f["Kind"]))
         elif name == "PajePopState":
             if stacks.get(f["Container"]):
@@ -124,7 +124,7 @@ def by_paje(path):
             links[f["Key"]] = (where, at, f["Value"], containers.get(f["StartContainer"]))
         elif name == "PajeEndLink":
             where, begin, value, source = links.pop(f["Key"], (None,) * 4)
-            expect(value == f["Value"], "a link's other end:", f)
+            expect(value == f["Value"], "ends of a link differ:", f)
             found["Link"].append((where, begin, at, value, source, containers.get(f["EndContainer"])))
         elif name == "PajeDestroyContainer":
             expect(not stacks.get(f["Name"]) and containers.pop(f["Name"], None), "container:", f)
@@ -144,7 +144,7 @@ def by_dump(path):
             if kind != "Event":
                 expect(abs(ns(fields[4], 10 ** 9) - (end - begin)) <= 1, "duration:", line)
             if kind == "State":
-                expect(Decimal(fields[5]) == 0, "a state in another:", line)
+                expect(Decimal(fields[5]) == 0, "nested state:", line)
                 value, step, bucket, cat = fields[6:]
                 found[kind].append((fields[0], begin, end, value, int(step), int(bucket), cat))
             elif kind == "Link":
@@ -159,7 +159,7 @@ def by_dump(path):
 def main():
     paje, chrome, dump = sys.argv[1], sys.argv[2], sys.argv[3:]
     wanted = by_json(chrome)
-    # pj_dump holds values of variables as floats.
+    # pj_dump stores values of variables as floats.
     for reader, found, precision in [("as written", by_paje(paje), 0)] + [("pj_dump", by_dump(d), 1e-6) for d in dump]:
         for kind, rows in found.items():
             compare(f"{reader}: {kind}", rows, wanted[kind], precision)

@@ -1,10 +1,10 @@
-// Whether Perfetto reads a trace as it was written: node trace_perfetto_check.js ENGINE FILE...
+// Checks that Perfetto reads traces correctly: node trace_perfetto_check.js ENGINE FILE...
 //
 // ENGINE is a folder of Perfetto's interface with engine_bundle.js and its trace processor as WebAssembly. They
-// run here without a browser, and each FILE of `starstep trace export` is loaded as the interface would. Slices,
-// threads, processes, steps, counters and arrows that SQL finds there must be those of the file, to the
-// nanosecond, and the processor's own statistics must name no error. Prints what differs and exits with 1;
-// with 77 if the engine does not run.
+// run here without a browser, and each FILE of `starstep trace export` is loaded as by the interface. Slices,
+// threads, processes, steps, counters and arrows found by SQL queries must equal those of the file, to the
+// nanosecond, and the processor's statistics must contain no errors. Prints differences and exits with 1 if there
+// are any; exits with 77 if the engine does not run.
 "use strict";
 const fs = require("fs"), path = require("path"), vm = require("vm");
 const [engineFolder, ...files] = process.argv.slice(2);
@@ -34,7 +34,7 @@ class Reader {
 }
 const fieldsOf = (bytes) => new Reader(bytes).fields();
 
-// The worker of a page, as far as the engine asks for it.
+// Emulates the parts of a web worker that the engine uses.
 async function startEngine() {
   const replies = [], port = { postMessage: (bytes) => replies.push(Buffer.from(bytes)) };
   const read = (name) => fs.readFileSync(path.join(engineFolder, name));
@@ -48,7 +48,7 @@ async function startEngine() {
     setTimeout, Error, TypeError, Uint8Array, ArrayBuffer,
     fetch: async (name) => new Response(read(name)), console: { log() {}, warn() {}, error: console.error } });
   self.onmessage({ data: port });
-  await new Promise((resolve) => setTimeout(resolve, 100)); // it waits for promises of its own
+  await new Promise((resolve) => setTimeout(resolve, 100)); // for the engine's own promises
   let sent = 0;
   return (method, ...args) => {
     port.onmessage({ data: new Uint8Array(bytesField(1, Buffer.concat([numberField(1, sent++), numberField(2, method), ...args]))) });
@@ -56,7 +56,7 @@ async function startEngine() {
   };
 }
 
-// The cells of one batch of a result: kinds, and by kind values.
+// Returns the cells of one batch of a result, which stores the kinds and, per kind, the values.
 function cellsOf(batch) {
   let kinds = [], numbers = [], texts = [];
   const reals = [], out = [];
@@ -85,7 +85,7 @@ function query(engine, sql) {
   return Array.from({ length: columns ? cells.length / columns : 0 }, (_, i) => cells.slice(i * columns, (i + 1) * columns));
 }
 
-// What the file says, and what Perfetto made of it, as the same rows.
+// The file's content and Perfetto's, in the same form of rows.
 const ns = (us) => Math.round(us * 1000);
 function written(events) {
   const of = (phases) => events.filter((e) => phases.includes(e.ph)), named = (name) => events.filter((e) => e.name === name);
@@ -110,8 +110,8 @@ function understood(engine) {
   const slices = new Map(query(engine, `select s.id, pid, tid, ts, dur, s.name, category from slice s
     join thread_track k on k.id = s.track_id join thread using (utid) join process using (upid)`).map(([id, ...row]) => [id, row]));
   return {
-    processes: query(engine, "select pid, name from process where upid > 0"), // 0: one of its own
-    // It gives each process a first thread, which is shown only if something is on it.
+    processes: query(engine, "select pid, name from process where upid > 0"), // 0: Perfetto's own
+    // Perfetto adds a main thread to each process; it counts only if it has tracks.
     threads: query(engine, `select pid, tid, t.name from thread t join process using (upid) where upid > 0 and
       (not is_main_thread or utid in (select utid from thread_track))`),
     slices: [...slices.values()],
@@ -124,7 +124,7 @@ function understood(engine) {
   };
 }
 
-// It reads fractions with an error in the last digit.
+// Perfetto reads fractions with an error in the last digit.
 const asText = (row) => JSON.stringify(row, (_, v) => (typeof v === "number" && !Number.isInteger(v) ? v.toPrecision(12) : v));
 function check(engine, file) {
   const text = fs.readFileSync(file);

@@ -1,6 +1,6 @@
-/* Reading TensorBoard's event files, for tests: shares nothing with src/train/tensorboard.c, so
- * that a mistake in the one is not repeated in the other. Format: tensorboard.h
- * names its sources. */
+/* Reader of TensorBoard event files for tests. It shares no code with src/train/tensorboard.c, so
+ * that a mistake in one is not repeated in the other. The sources of the format are listed in
+ * tensorboard.h. */
 #ifndef SS_TESTS_EVENTS_READER_H
 #define SS_TESTS_EVENTS_READER_H
 
@@ -16,15 +16,15 @@ struct events_scalar {
     float value;
 };
 
-/* What a file holds, up to the first thing in it that is broken. Ends with events_free. */
+/* Contents of a file up to the first invalid record. Free with events_free. */
 struct events {
     double start; /* wall time of the first record */
-    size_t records, count, room;
+    size_t records, count, capacity;
     struct events_scalar *scalars;
-    char error[160]; /* "": all was read */
+    char error[160]; /* "": no error */
 };
 
-/* One bit at a time, as the definition divides. */
+/* CRC-32C bit by bit, as defined by the polynomial division. */
 static inline uint32_t events_crc(const unsigned char *bytes, size_t size)
 {
     uint32_t crc = 0xffffffff;
@@ -35,6 +35,7 @@ static inline uint32_t events_crc(const unsigned char *bytes, size_t size)
     return crc ^ 0xffffffff;
 }
 
+/* Little-endian integer of `bytes` bytes. */
 static inline uint64_t events_fixed(const unsigned char *at, int bytes)
 {
     uint64_t x = 0;
@@ -43,20 +44,20 @@ static inline uint64_t events_fixed(const unsigned char *at, int bytes)
     return x;
 }
 
-/* The file's CRC with the mask taken off. */
+/* Unmask a CRC stored in the file. */
 static inline uint32_t events_unmask(const unsigned char *at)
 {
     uint32_t turned = (uint32_t)events_fixed(at, 4) - 0xa282ead8;
     return turned << 15 | turned >> 17;
 }
 
-/* A part of a message that is still to be read. */
+/* The unread rest of a message. */
 struct events_span {
     const unsigned char *at, *end;
 };
 
-/* One field of a message: number holds integers and bits of floating-point numbers, body what has a
- * length. */
+/* One field of a message: number holds integers and the bits of floating-point values, body holds
+ * fixed-size and length-delimited data. */
 struct events_field {
     unsigned id, wire;
     uint64_t number;
@@ -75,7 +76,7 @@ static inline int events_varint(struct events_span *s, uint64_t *out)
     return 0;
 }
 
-/* 1: a field; 0: the end; -1: not a message. */
+/* Read the next field. Returns 1, 0 at the end, or -1 if the bytes are not a valid message. */
 static inline int events_next_field(struct events_span *s, struct events_field *f)
 {
     uint64_t key;
@@ -111,7 +112,7 @@ static inline int events_fail(struct events *e, const char *what)
     return -1;
 }
 
-/* Summary.Value: 0 or -1. One that is not a scalar is passed over. */
+/* Parse a Summary.Value and store it if it is a scalar; skip other values. Returns 0 or -1. */
 static inline int events_value(struct events *e, struct events_span s, int64_t step, double wall)
 {
     struct events_scalar scalar = {.step = step, .wall_time = wall};
@@ -120,9 +121,9 @@ static inline int events_value(struct events *e, struct events_span s, int64_t s
     while ((more = events_next_field(&s, &f)) == 1) {
         size_t size = f.wire == 2 ? (size_t)(f.body.end - f.body.at) : 0;
         if (f.id == 1 && (f.wire != 2 || size >= sizeof scalar.tag))
-            return events_fail(e, "a tag that is not a string, or too long");
+            return events_fail(e, "tag is not a string, or too long");
         if (f.id == 2 && f.wire != 5)
-            return events_fail(e, "a simple_value that is not a float");
+            return events_fail(e, "simple_value is not a float");
         if (f.id == 1) {
             memcpy(scalar.tag, f.body.at, size);
             scalar.tag[size] = '\0';
@@ -134,16 +135,16 @@ static inline int events_value(struct events *e, struct events_span s, int64_t s
         }
     }
     if (more < 0)
-        return events_fail(e, "a value that is not a message");
+        return events_fail(e, "value is not a message");
     if (!has_value)
         return 0;
-    if (e->count == e->room) {
-        size_t room = e->room ? 2 * e->room : 16;
-        struct events_scalar *larger = realloc(e->scalars, room * sizeof *larger);
+    if (e->count == e->capacity) {
+        size_t capacity = e->capacity ? 2 * e->capacity : 16;
+        struct events_scalar *larger = realloc(e->scalars, capacity * sizeof *larger);
         if (!larger)
             return events_fail(e, "out of memory");
         e->scalars = larger;
-        e->room = room;
+        e->capacity = capacity;
     }
     e->scalars[e->count++] = scalar;
     return 0;
@@ -157,14 +158,14 @@ static inline int events_summary(struct events *e, struct events_span s, int64_t
         if (f.id != 1)
             continue;
         if (f.wire != 2)
-            return events_fail(e, "a value that is not a message");
+            return events_fail(e, "value is not a message");
         if (events_value(e, f.body, step, wall) != 0)
             return -1;
     }
-    return more < 0 ? events_fail(e, "a summary that is not a message") : 0;
+    return more < 0 ? events_fail(e, "summary is not a message") : 0;
 }
 
-/* Fields may come in any order: the summary is read last. */
+/* Parse an Event. Fields may have any order, so the summary is parsed last. */
 static inline int events_event(struct events *e, struct events_span s)
 {
     static const char first[] = "brain.Event:2";
@@ -176,7 +177,7 @@ static inline int events_event(struct events *e, struct events_span s)
     while ((more = events_next_field(&s, &f)) == 1) {
         static const unsigned wires[] = {0, 1, 0, 2, 0, 2};
         if ((f.id <= 3 || f.id == 5) && f.wire != wires[f.id])
-            return events_fail(e, "a field of the wrong type");
+            return events_fail(e, "field of the wrong type");
         if (f.id == 1)
             memcpy(&wall, &f.number, sizeof wall);
         else if (f.id == 2)
@@ -192,31 +193,32 @@ static inline int events_event(struct events *e, struct events_span s)
         size_t size = (size_t)(version.end - version.at);
         e->start = wall;
         if (size != sizeof first - 1 || memcmp(version.at, first, size) != 0)
-            return events_fail(e, "is not the version brain.Event:2");
+            return events_fail(e, "version is not brain.Event:2");
     } else if (version.at) {
-        return events_fail(e, "a version, again");
+        return events_fail(e, "duplicate version");
     }
     return summary.at ? events_summary(e, summary, step, wall) : 0;
 }
 
-/* 0, or -1 when something is broken: e->error then says what, and e holds what came before. */
+/* Parse a file. Returns 0, or -1 on invalid data: e->error then describes the problem, and e holds
+ * the preceding records. */
 static inline int events_parse(const unsigned char *bytes, size_t size, struct events *e)
 {
     memset(e, 0, sizeof *e);
     if (size == 0)
-        return events_fail(e, "is missing: the file is empty");
+        return events_fail(e, "missing: the file is empty");
     for (size_t at = 0; at < size; e->records++) {
         const unsigned char *head = bytes + at;
         if (size - at < 12)
-            return events_fail(e, "its head is cut off");
+            return events_fail(e, "header is truncated");
         if (events_crc(head, 8) != events_unmask(head + 8))
-            return events_fail(e, "the checksum of its length is wrong");
+            return events_fail(e, "wrong checksum of the length");
         uint64_t length = events_fixed(head, 8);
         if (length > size - at - 12 || size - at - 12 - length < 4)
-            return events_fail(e, "is cut off");
+            return events_fail(e, "truncated");
         const unsigned char *body = head + 12;
         if (events_crc(body, length) != events_unmask(body + length))
-            return events_fail(e, "the checksum of its message is wrong");
+            return events_fail(e, "wrong checksum of the message");
         if (events_event(e, (struct events_span){body, body + length}) != 0)
             return -1;
         at += 16 + length;

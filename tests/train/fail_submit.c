@@ -1,7 +1,7 @@
-/* fail_submit.c: linked into the program, whose functions the libraries take before their own,
- * makes one submission of a task fail: the one whose number is FAIL_SUBMIT. With
- * FAIL_SUBMIT_IN_FFLUSH it waits until another thread flushes a stream, and that thread goes on
- * when the failure has long been handled. */
+/* fail_submit.c: injects a failure into the task submission with the number FAIL_SUBMIT. Linked
+ * into the program, so that its functions preempt those of the libraries. With
+ * FAIL_SUBMIT_IN_FFLUSH the submission waits until another thread calls fflush, and that thread
+ * resumes only some time after the failure. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <starpu.h>

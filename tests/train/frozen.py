@@ -1,8 +1,9 @@
-"""Model files with frozen parameters for test_frozen.sh, and what became of the weights.
+"""Writes model files with frozen parameters for test_frozen.sh and compares the trained weights.
 
-frozen.py make OUT [NAME...]          a model of which these parameters are frozen, as model files have it
-frozen.py same FILE OTHER             safetensors with the same bits in all tensors
-frozen.py trained FOLDER FIRST NAME...   of a run's checkpoint just these differ from the first weights, and have states
+frozen.py make OUT [NAME...]             write a model file in which these parameters are frozen
+frozen.py same FILE OTHER                check that all tensors of two safetensors files are bit-identical
+frozen.py trained FOLDER FIRST NAME...   check that only these parameters of a checkpoint differ from the initial
+                                         weights, and that only these have optimizer states
 """
 import json
 import struct
@@ -39,7 +40,7 @@ def make(out, *frozen):
         if kept:
             layer["frozen"] = kept
         layers.append(layer)
-    if "detach" in frozen:  # what c4 reads
+    if "detach" in frozen:  # the input of c4
         layers[10]["inputs"] = ["cut"]
         layers.insert(10, {"id": "cut", "kind": "detach", "inputs": ["both"]})
     with open(out, "w") as f:
@@ -60,7 +61,7 @@ def same(path, other):
     a, b = read(path), read(other)
     different = [name for name in {**a, **b} if a.get(name) != b.get(name)]
     if different:
-        sys.exit(f"not the same: {' '.join(sorted(different))}")
+        sys.exit(f"different: {' '.join(sorted(different))}")
 
 
 def trained(folder, first, *names):
@@ -73,7 +74,7 @@ def trained(folder, first, *names):
         sys.exit(f"states of {sorted(states)}, not of {sorted(names)}")
     for name in now:
         if "running" in name and now[name] == was[name]:
-            sys.exit(f"{name} stayed as it was")
+            sys.exit(f"{name} is unchanged")
 
 
 {f.__name__: f for f in (make, same, trained)}[sys.argv[1]](*sys.argv[2:])

@@ -1,5 +1,5 @@
-"""guide_lines.py FORM LOG OUT: OUT is, line for line, what a guide's script prints, whose own print statements are here, with the
-values of the run that wrote the JSON lines LOG. FORM: that of --epoch-line."""
+"""guide_lines.py FORM LOG OUT: check that OUT equals, line by line, the output of a guide's script with the values of
+the JSON log LOG. The print statements are copied from the guides. FORM is a value of --epoch-line."""
 
 import json
 import sys

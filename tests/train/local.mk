@@ -24,8 +24,8 @@ tests_train_test_stop_LDADD = $(TEST_LIBS)
 tests_train_test_schedule_SOURCES = tests/train/test_schedule.c
 tests_train_test_schedule_LDADD = $(TEST_LIBS) -lm
 
-# For tests in shell: one prints TensorBoard's event files, one is the program itself with a StarPU that
-# refuses a task, one makes an earlier version's checkpoint of one
+# Programs for shell tests: a printer of TensorBoard event files, the program itself with a failing task submission,
+# and a converter to the checkpoint format of earlier versions
 check_PROGRAMS += tests/train/read_events tests/train/fail_submit tests/train/old_checkpoint
 tests_train_old_checkpoint_SOURCES = tests/train/old_checkpoint.c
 tests_train_old_checkpoint_LDADD = libinside.la
@@ -34,7 +34,7 @@ tests_train_read_events_LDADD =
 tests_train_fail_submit_SOURCES = tests/train/fail_submit.c $(starstep_SOURCES)
 tests_train_fail_submit_LDADD = $(starstep_LDADD)
 
-# Training on CPUs, for which oneDNN is needed
+# Training on CPUs (requires oneDNN)
 QUICK_TESTS += tests/train/test_quick_run.sh
 TESTS += tests/train/test_quick_run.sh tests/train/test_init.sh tests/train/test_train_cli.sh tests/train/test_bad_input.sh \
 	tests/train/test_outputs.sh tests/train/test_soak.sh tests/train/test_images_train.sh tests/train/test_own_folders.sh tests/train/test_normalise.sh tests/train/test_crop.sh tests/train/test_images_sizes.sh \

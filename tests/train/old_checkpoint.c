@@ -1,7 +1,8 @@
-/* old_checkpoint IN OUT: a training.safetensors as versions before --optimizer wrote it: the fields
- * below in this order and no others, tensors momentum.NAME, which now are momentum_buffer.NAME, and
- * a crc32c of both.
- * old_checkpoint IN OUT FIELD VALUE: IN with another value of that field, and its crc32c. */
+/* old_checkpoint.c: writes modified training.safetensors files for test_resume.sh.
+ *
+ * old_checkpoint IN OUT: convert IN to the format before --optimizer: only the fields below, in
+ * this order, tensors named momentum.NAME instead of momentum_buffer.NAME, and a crc32c of both.
+ * old_checkpoint IN OUT FIELD VALUE: copy IN with another value of FIELD and a valid crc32c. */
 #include "core/crc32c.h"
 #include "core/log.h"
 #include "train/safetensors.h"
@@ -53,9 +54,9 @@ static const char *const fields[] = {"starstep_training",
                                      "--grad-dtype",
                                      "--conv-algo",
                                      "--target-accuracy"};
-enum { FIELDS = sizeof fields / sizeof *fields, MOST = 256, TENSORS = 512, NAME_ROOM = 256 };
+enum { FIELDS = sizeof fields / sizeof *fields, MOST = 256, TENSORS = 512, NAME_CAPACITY = 256 };
 
-/* Write it: n of pairs are its fields. */
+/* Write the file; `pairs` holds n strings (keys and values) and has space for 5 more. */
 static enum ss_status finish(const char *out, const struct ss_st_tensor *tensors, size_t count,
                              const char **pairs, size_t n, const char *model)
 {
@@ -95,7 +96,7 @@ static enum ss_status convert(const struct ss_safetensors *in, const char *out)
 {
     const char *pairs[2 * FIELDS + 5], *model = ss_safetensors_metadata(in, "model_crc32c");
     struct ss_st_tensor tensor[TENSORS];
-    static char name[TENSORS][NAME_ROOM];
+    static char name[TENSORS][NAME_CAPACITY];
     const size_t prefix = strlen("momentum_buffer");
     size_t n = 0, count = ss_safetensors_count(in);
     for (size_t i = 0; i < FIELDS; i++) {
@@ -108,7 +109,7 @@ static enum ss_status convert(const struct ss_safetensors *in, const char *out)
     for (size_t k = 0; k < count && k < TENSORS; k++) {
         tensor[k] = *ss_safetensors_get(in, k);
         if (strncmp(tensor[k].name, "momentum_buffer.", prefix + 1))
-            return ss_fail(SS_ERR_FORMAT, "tensor %s is none of old", tensor[k].name);
+            return ss_fail(SS_ERR_FORMAT, "tensor %s has no earlier name", tensor[k].name);
         snprintf(name[k], sizeof name[k], "momentum%s", tensor[k].name + prefix);
         tensor[k].name = name[k];
     }

@@ -1,7 +1,11 @@
-"""other_weights.py FILE [PLAIN OTHER FORM...]: FILE's weights in the forms that PyTorch's users write: OTHER has a prefix in
-front of all names ("module."), no counts of batches ("uncounted"), int32 counts (I32), weights of F16, BF16, F64 or, which
-nobody may load, I64. PLAIN is what it means, as starstep writes it: the same values in fp32. FILE alone: print names,
-formats and shapes."""
+"""Converts weights to the variants that PyTorch users write.
+
+other_weights.py FILE                       print names, dtypes and shapes
+other_weights.py FILE PLAIN OTHER FORM...   write OTHER in the given forms, and PLAIN with the same values in fp32, as
+                                            starstep writes them
+
+Forms: a prefix of all names, such as "module."; "uncounted" (no num_batches_tracked); I32 (int32 num_batches_tracked);
+F16, BF16, F64 or I64 (dtype of the weights; I64 must be refused)."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""What test_predict.sh wants of a table: predict_table.py TABLE COMMAND ARGUMENT..."""
+"""Checks of prediction tables for test_predict.sh: predict_table.py TABLE COMMAND ARGUMENT..."""
 import csv
 import math
 import os
@@ -20,7 +20,8 @@ def read(path):
 
 
 def right(table, correct, count, loss):
-    """Names are CLASS/FILE; sorted; each row's class is its likeliest; eval's figures follow from it."""
+    """Check that names are CLASS/FILE and sorted, that the class of each row is the most probable one, and that the
+    accuracy and the loss match those of eval."""
     head, rows = read(table)
     expect(head[:3] == ["file", "class", "probability"], head)
     names = [row[0] for row in rows]
@@ -28,9 +29,9 @@ def right(table, correct, count, loss):
     for row in rows:
         p = [float(x) for x in row[3:]]
         expect(abs(sum(p) - 1) < 1e-4, "sum", row)
-        expect(float(row[2]) == max(p) and head[3 + p.index(max(p))] == row[1], "likeliest", row)
+        expect(float(row[2]) == max(p) and head[3 + p.index(max(p))] == row[1], "most probable class", row)
     found = sum(row[1] == row[0].split("/")[0] for row in rows)
-    expect(found == int(correct), found, "are right, not", correct)
+    expect(found == int(correct), found, "are correct, not", correct)
     own = -sum(math.log(float(row[head.index(row[0].split("/")[0])])) for row in rows) / len(rows)
     expect(abs(own - float(loss)) < 1e-4, "loss", own, "not", loss)
 
@@ -77,7 +78,7 @@ def without(table, name, other):
 
 
 def png(records, folder, digits="1"):
-    """Each image of CIFAR-100's binary file as FOLDER/LABEL/NUMBER.png, LABEL of so many digits."""
+    """Write each image of a CIFAR-100 binary file to FOLDER/LABEL/NUMBER.png, with `digits` digits in LABEL."""
     with open(records, "rb") as f:
         data = f.read()
 

@@ -1,29 +1,29 @@
-/* read_events FILE...: one line "TAG STEP VALUE" for each scalar in TensorBoard's event files. Exit
- * code 1, after a line that says why: a checksum or a record is broken, or a file cannot be read.
- * Used by tests of the command line. */
+/* read_events FILE...: prints a line "TAG STEP VALUE" for each scalar of TensorBoard event files.
+ * Exits with 1 after an error message if a checksum or a record is invalid, or a file cannot be
+ * read. Used by command-line tests. */
 #include "tests/train/events_reader.h"
 
 #include <errno.h>
 #include <inttypes.h>
 
-/* The whole file, of which the caller frees the bytes; NULL: it cannot be read. */
+/* Read a whole file. The caller frees the bytes. Returns NULL if it cannot be read. */
 static unsigned char *read_all(const char *path, size_t *size)
 {
-    size_t room = 0;
+    size_t capacity = 0;
     unsigned char *bytes = NULL;
     FILE *f = fopen(path, "rb");
     if (!f)
         return NULL;
     *size = 0;
     do {
-        room = 2 * room + 65536;
-        unsigned char *larger = realloc(bytes, room);
+        capacity = 2 * capacity + 65536;
+        unsigned char *larger = realloc(bytes, capacity);
         if (!larger)
             break;
         bytes = larger;
-        *size += fread(bytes + *size, 1, room - *size, f);
-    } while (*size == room);
-    if (*size == room || ferror(f)) {
+        *size += fread(bytes + *size, 1, capacity - *size, f);
+    } while (*size == capacity);
+    if (*size == capacity || ferror(f)) {
         free(bytes);
         bytes = NULL;
     }

@@ -1,12 +1,12 @@
 # shellcheck shell=bash
-# resume_facts.sh: what the tests of resumed runs share. Source it behind common.sh.
+# resume_facts.sh: functions shared by the tests of resumed runs. Source it after common.sh.
 
-# tensors FILE: the bytes of a safetensors file behind its header
+# tensors FILE: print the bytes after the header of a safetensors file
 tensors() {
     tail -c +$(($(od -An -tu8 -N8 "$1") + 9)) "$1"
 }
 
-# facts LOG: what must be equal; of steps that stand twice the last ones
+# facts LOG: print the values that must match between runs; for steps logged twice, the last ones
 facts() {
     awk '
         function key(k) {

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Bad input: damaged data and weights, options that do not fit, disks that are full. Each run must
-# end with a code that is not 0 and one line that says what is wrong, leave no half-written file, and
-# keep the previous checkpoint to the byte.
+# Bad input: damaged data and weights, invalid options, full disks. Each run must exit with a nonzero code and a
+# one-line error message, leave no partial file, and leave the previous checkpoint unchanged.
 . "${srcdir:-.}/tests/common.sh"
 
 make_data 40 12
@@ -10,10 +9,10 @@ width=(--width 2,2,2,2)
 train=("$STARSTEP" train "${width[@]}" --batch-size 8 --epochs 1 --checkpoint-dir "$work/ck" --overwrite)
 good=$work/ck/latest/model.safetensors
 
-starts "a good run to begin with" "${train[@]}" --data-dir "$work/data" || finish
+starts "a valid run first" "${train[@]}" --data-dir "$work/data" || finish
 cp -r "$work/ck" "$work/kept"
 
-# rejected WHAT PATTERN ARGUMENT...: a training run that may not touch the checkpoint
+# rejected WHAT PATTERN ARGUMENT...: a training run that must fail and leave the checkpoint unchanged
 rejected() {
     refused "$1" "$2" "${train[@]}" "${@:3}"
     if ! diff -r "$work/kept" "$work/ck" >/dev/null; then
@@ -22,13 +21,13 @@ rejected() {
     fi
 }
 
-# Data. damaged FILE: a copy of the data set to damage
+# Data. damaged: create a copy of the data set to damage
 damaged() {
     rm -rf "$work/bad"
     cp -r "$work/data" "$work/bad"
     chmod -R u+w "$work/bad"
 }
-# poke FILE OFFSET OCTAL: overwrite one byte
+# poke FILE OFFSET OCTAL: overwrite a byte
 poke() {
     printf "\\$3" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
 }
@@ -36,7 +35,7 @@ bad=(--data-dir "$work/bad")
 
 rejected "no --data-dir" '--data-dir is missing'
 rejected "missing folder" "$work/nowhere: No such file" --data-dir "$work/nowhere"
-rejected "a file for a folder" 'is not a folder' --data-dir "$work/data/train.bin"
+rejected "a file instead of a folder" 'is not a folder' --data-dir "$work/data/train.bin"
 for file in train.bin test.bin; do
     damaged && rm "$work/bad/$file"
     rejected "$file missing" "$work/bad/$file: missing" "${bad[@]}"
@@ -60,7 +59,7 @@ for file in train.bin test.bin; do
     rejected "$file is a dangling link" "$work/bad/$file: " "${bad[@]}"
     damaged && chmod 000 "$work/bad/$file"
     if [ -r "$work/bad/$file" ]; then
-        echo "skipped: $file unreadable (this user reads everything)"
+        echo "skipped: $file unreadable (this user can read all files)"
     else
         rejected "$file unreadable" "$work/bad/$file: cannot open: Permission denied" "${bad[@]}"
     fi
@@ -69,7 +68,7 @@ test "$(stat -c %s "$work/data/train.bin")" -eq $bytes || fail "the data set its
 
 # Weights.
 init=$work/bad.safetensors
-# weights WHAT PATTERN: the same file is refused by train and by eval
+# weights WHAT PATTERN: train and eval refuse $init
 weights() {
     rejected "--init: $1" "$2" --data-dir "$work/data" --init "$init"
     refused "eval: $1" "$2" "$STARSTEP" eval "${width[@]}" --data-dir "$work/data" --batch-size 8 --init "$init"
@@ -99,7 +98,7 @@ rejected "--init of another width" 'tensor .* has shape .*check --width' --data-
 
 if [ -n "$PYTHON" ]; then
     cat >"$work/damage.py" <<'END'
-"""damage.py HOW IN OUT: a copy of a safetensors file with one thing wrong in its header or data."""
+"""damage.py HOW IN OUT: copy a safetensors file with one error in its header or data."""
 import json
 import struct
 import sys
@@ -137,7 +136,7 @@ elif how == 'overflow':
 elif how == 'whole':
     tensor['dtype'] = 'I32' # of the same size
 elif how.startswith('count '):
-    # Of the last BatchNorm: the first one's is what a run goes on with.
+    # Of the last BatchNorm; a run continues with the count of the first one.
     name = max((k for k in header if k.endswith('num_batches_tracked')), key=lambda k: header[k]['data_offsets'])
     first, end = header[name]['data_offsets']
     data = data[:first] + struct.pack('<q', int(how[6:])) + data[end:]
@@ -175,7 +174,7 @@ END
     damage overflow "$init: .*fc.weight"
     damage "count -1" "$init: tensor .*num_batches_tracked is -1, not a number of batches from 0 to 2^62"
     damage "count $(((1 << 63) - 1))" "$init: tensor .*num_batches_tracked is 9223372036854775807, not a number"
-    damage whole "$init: tensor fc.weight is not of fractions; save the model in fp32 (F32)"
+    damage whole "$init: tensor fc.weight: dtype must be F32, F16, BF16 or F64; save the model in fp32 (F32)"
     damage "unknown dtype" "$init: .*F31"
     damage duplicate "$init: .*fc.weight"
     damage array "$init: "
@@ -185,7 +184,7 @@ else
     echo "skipped: damaged safetensors files need python3"
 fi
 
-# Options that do not fit the model or the data.
+# Options that are invalid or do not match the model or the data.
 rejected "width 0" '--width: 0 is out of range' --data-dir "$work/data" --width 0,2,2,2
 rejected "width below 0" '--width: -2 is out of range' --data-dir "$work/data" --width 2,-2,2,2
 rejected "three widths" '--width: "2,2,2" is not a list of 4' --data-dir "$work/data" --width 2,2,2
@@ -203,19 +202,19 @@ rejected "bucket of 0 MB" '--bucket-mb: "0" is not auto or a size' --data-dir "$
 rejected "dropout of 1" '--dropout: 1 is out of range' --data-dir "$work/data" --dropout 1
 
 if have_ranks; then
-    # ranked WHAT PATTERN ARGUMENT...: on two ranks; the launcher may add lines of its own
+    # ranked WHAT PATTERN ARGUMENT...: the same on two ranks; the launcher may print additional lines
     ranked() {
         run "$MPIEXEC" -n 2 "${train[@]}" --data-dir "$work/data" "${@:3}"
         if [ $code -eq 0 ] || [ $code -eq 124 ] || [ $code -eq 137 ]; then
             fail "$1: exit code $code"
         elif ! grep -q -e "^starstep: error: .*$2" "$work/err"; then
-            fail "$1: the message lacks \"$2\""
+            fail "$1: the message does not contain \"$2\""
         else
             ok "$1"
         fi
         diff -r "$work/kept" "$work/ck" >/dev/null || fail "$1: the previous checkpoint has changed"
     }
-    ranked "2 ranks, batch of 33" '--batch-size 33 does not divide by 2 ranks' --batch-size 33
+    ranked "2 ranks, batch of 33" '--batch-size 33 is not divisible by 2 ranks' --batch-size 33
     ranked "2 ranks, batch sizes disagree" 'on 2 ranks disagree' --batch-size 8 --per-rank-batch-size 8
     ranked "2 ranks, batch larger than the data" 'train.bin: 40 images' --batch-size 42
 else
@@ -238,7 +237,7 @@ refused "data make without a data set" 'data make: name the data set: starstep d
 check "data make without a data set: exit code" [ $code -eq 2 ]
 refused "data made under a file" "$work/data/train.bin" "$STARSTEP" data make cifar100 --out "$work/data/train.bin/x"
 
-# Checkpoints. elsewhere DIR WHAT PATTERN: a run that cannot save
+# Checkpoints. elsewhere DIR WHAT PATTERN: a run with --checkpoint-dir DIR must fail
 elsewhere() {
     refused "$2" "$3" "$STARSTEP" train "${width[@]}" --batch-size 8 --epochs 1 --data-dir "$work/data" --checkpoint-dir "$1"
 }
@@ -248,13 +247,13 @@ elsewhere "$work/file/ck" "--checkpoint-dir under a file" "$work/file"
 elsewhere /proc/nowhere "--checkpoint-dir in /proc" '/proc/nowhere.*: cannot make this folder'
 mkdir "$work/locked" && chmod 555 "$work/locked"
 if [ -w "$work/locked" ]; then
-    echo "skipped: --checkpoint-dir without permission (this user writes everywhere)"
+    echo "skipped: --checkpoint-dir without permission (this user can write everywhere)"
 else
     elsewhere "$work/locked" "--checkpoint-dir without permission" "$work/locked.*Permission denied"
 fi
 
 limited() {
-    # A file size limit stands for a full disk, for every user.
+    # A file size limit emulates a full disk, without root privileges.
     trap '' XFSZ
     ulimit -f 8
     exec timeout -k 5 "$DEADLINE" "$@"
@@ -268,20 +267,20 @@ if [ $code -eq 1 ] && [ "$(wc -l <"$work/err")" -eq 1 ] &&
 else
     fail "checkpoint at the file size limit: exit code $code"
 fi
-check "the previous checkpoint is whole" diff -r "$work/kept" "$work/ck"
+check "the previous checkpoint is unchanged" diff -r "$work/kept" "$work/ck"
 
 mkdir "$work/small"
 if [ "$(id -u)" -eq 0 ] && mount -t tmpfs -o size=96k none "$work/small" 2>/dev/null; then
     cp -r "$work/kept" "$work/small/ck"
-    # Room enough for what is tried before the run.
+    # Leave enough space for the checks that precede the run.
     head -c 100000 /dev/zero >"$work/small/filler" 2>/dev/null
     truncate -s -8192 "$work/small/filler"
     refused "checkpoint on a full disk" 'model.safetensors.*: cannot .*: No space left.*is unchanged' \
         "$STARSTEP" train "${width[@]}" --batch-size 8 --epochs 1 --data-dir "$work/data" --checkpoint-dir "$work/small/ck" --seed 2 --overwrite
-    check "the previous checkpoint is whole" diff -r "$work/kept" "$work/small/ck"
-    # With room again, the same run succeeds.
+    check "the previous checkpoint is unchanged" diff -r "$work/kept" "$work/small/ck"
+    # With free space the same run succeeds.
     rm "$work/small/filler"
-    starts "with room again" "$STARSTEP" train "${width[@]}" --batch-size 8 --epochs 1 --data-dir "$work/data" --checkpoint-dir "$work/small/ck" --seed 2 --overwrite && ok "with room again"
+    starts "with free space" "$STARSTEP" train "${width[@]}" --batch-size 8 --epochs 1 --data-dir "$work/data" --checkpoint-dir "$work/small/ck" --seed 2 --overwrite && ok "with free space"
     umount "$work/small"
 else
     echo "skipped: a small file system (needs root)"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# What a run finds where it is to write, and what it leaves there: another run that writes there, one that
-# died there, what one has left; links that lead elsewhere.
+# Conflicts in --checkpoint-dir and --log-json: a concurrent run, the lock of a killed run, the output of an earlier
+# run, and symbolic links to other folders.
 . "${srcdir:-.}/tests/common.sh"
 
 make_data 80 24
 # shellcheck disable=SC2054 # commas inside one word
 train=("$STARSTEP" train --data-dir "$work/data" --width 2,2,2,2 --batch-size 16 --seed 1 --target-accuracy 2)
 
-# same A B: equal text, with a word about it if not
+# same A B: compare two strings, and print them if they differ
 same() {
     [ "$1" = "$2" ] || { echo "    \"$1\" is not \"$2\""; false; }
 }
@@ -18,12 +18,12 @@ has() {
 one_of_two_ended() {
     ! alive "${pid[1]}" || ! alive "${pid[2]}"
 }
-# foreign_lock PROCESS BEAT: what the lock file of a run on another node says
+# foreign_lock PROCESS HEARTBEAT: print the lock file of a run on another node
 foreign_lock() {
     printf 'host elsewhere\nprocess %s\njob Slurm job 77\nboot another\nsince 1.0\nbeat %08d\n' "$1" "$2"
 }
 forever=(--epochs 100000 --checkpoint-steps 2 --keep 1)
-# begin COMMAND...: in the background, with its number in $begun
+# begin COMMAND...: run it in the background; $begun is its process ID
 begin() {
     "$@" >"$work/out" 2>"$work/err" </dev/null &
     begun=$!
@@ -31,19 +31,19 @@ begin() {
 gone() {
     ! alive $begun
 }
-# killed SIGNAL: what was begun has ended
+# killed SIGNAL: send the signal to $begun and wait until it ends
 killed() {
     kill -"$1" $begun
     wait $begun 2>/dev/null
 }
 
-# A run on another node that died there: 10 s of silence tell. Meanwhile, the others.
+# A lock of a dead run on another node: recognized after 10 s without a heartbeat. Meanwhile, the other tests run.
 mkdir "$work/silent"
 foreign_lock 123 5 >"$work/silent/.lock"
 "${train[@]}" --epochs 1 --resume auto --checkpoint-dir "$work/silent" >"$work/silent.out" 2>&1 </dev/null &
 silent=$!
 
-# Two at once, at the same moment and one later: the second one says so, and disturbs nothing.
+# Two concurrent runs, started simultaneously or one later: the second one is refused and does not affect the first.
 for apart in no yes; do
     dir=$work/pair.$apart
     pid=()
@@ -53,22 +53,22 @@ for apart in no yes; do
         pid[k]=$!
         [ $apart = no ] || wait_until 60 has "$dir/latest"
     done
-    wait_until 60 one_of_two_ended || fail "two runs at once: both go on"
+    wait_until 60 one_of_two_ended || fail "two concurrent runs: both continue"
     second=1
     if alive "${pid[1]}"; then second=2; fi
     first=$((3 - second))
     wait "${pid[second]}"
-    check "two runs at once: one is refused" same $? 1
-    check "and says why" same "$(cat "$work/err$second")" "starstep: error: --checkpoint-dir $dir: another run writes there: process ${pid[first]} on $(hostname), PBS job 4711.here ($dir/.lock); wait until it has ended, or give each run its own"
+    check "two concurrent runs: one is refused" same $? 1
+    check "with the reason" same "$(cat "$work/err$second")" "starstep: error: --checkpoint-dir $dir: another run writes there: process ${pid[first]} on $(hostname), PBS job 4711.here ($dir/.lock); wait until it has ended, or give each run its own"
     wait_until 60 has "$dir/latest"
     kill -TERM "${pid[first]}"
     wait "${pid[first]}"
-    check "the other one goes on until it is told to end" same $? 3
+    check "the other one continues until SIGTERM" same $? 3
     check "with its checkpoint" has "$dir/latest/model.safetensors"
     check "and leaves no lock" same "$(find "$dir" -name '.lock' -o -name '*.new')" ""
 done
 
-# After a crash nothing is in the way, on the same node not for a moment.
+# After a crash a run on the same node takes over the lock without a wait.
 dir=$work/crash
 begin "${train[@]}" "${forever[@]}" --checkpoint-dir "$dir" --log-json "$work/crash.log"
 wait_until 60 has "$dir/latest" || fail "no checkpoint"
@@ -76,11 +76,11 @@ refused "one log for two runs" "--log-json $work/crash.log: another run writes t
     "${train[@]}" "${forever[@]}" --checkpoint-dir "$work/other" --log-json "$work/crash.log"
 killed KILL
 check "a killed run leaves its lock" has "$dir/.lock"
-starts "a killed run goes on at once" "${train[@]}" --max-steps 1 --resume auto --checkpoint-dir "$dir" --log-json "$work/crash.log" &&
-    check "a killed run goes on at once" grep -q '^Resuming from' "$work/out"
+starts "a killed run resumes immediately" "${train[@]}" --max-steps 1 --resume auto --checkpoint-dir "$dir" --log-json "$work/crash.log" &&
+    check "a killed run resumes immediately" grep -q '^Resuming from' "$work/out"
 check "and leaves no lock" same "$(find "$work" -maxdepth 2 -name '*crash.log.lock' -o -path "$dir/.lock")" ""
 
-# On another node one that lives is known by its beat.
+# A live run on another node is recognized by the heartbeat in its lock file.
 dir=$work/living
 mkdir "$dir"
 (
@@ -94,55 +94,55 @@ mkdir "$dir"
 refused "a run on another node" "another run writes there: process 123 on elsewhere, Slurm job 77 ($dir/.lock)" \
     "${train[@]}" --epochs 1 --resume auto --checkpoint-dir "$dir"
 rm -rf "$dir"
-# And one whose place was taken, while it was stopped for long, writes nothing any more.
+# A run that was stopped for long, so that another one took over its lock, must not write any more.
 dir=$work/taken
 begin "${train[@]}" "${forever[@]}" --checkpoint-dir "$dir"
 wait_until 60 has "$dir/latest" || fail "no checkpoint"
 foreign_lock 124 1 >"$dir/.lock"
 wait_until 20 gone || killed KILL
 wait $begun
-check "a run whose place was taken ends" same $? 1
-check "and says by whom" grep -q '^starstep: error: --checkpoint-dir .*: another run writes there: process 124 on elsewhere, Slurm job 77' "$work/err"
+check "a run that lost its lock ends" same $? 1
+check "and names the other run" grep -q '^starstep: error: --checkpoint-dir .*: another run writes there: process 124 on elsewhere, Slurm job 77' "$work/err"
 check "the other one's lock stays" grep -qx 'process 124' "$dir/.lock"
 
-# What another run has left.
+# Output of an earlier run.
 left=$work/left
 logged=(--checkpoint-dir "$left" --log-json "$work/left.log")
 starts "a run" "${train[@]}" --epochs 2 "${logged[@]}"
 sum() { (cd "$left" && find . -type f -exec cksum {} + | sort; cksum <"$work/left.log"); }
 before=$(sum)
-refused "another run's checkpoints" "--checkpoint-dir $left: has another run's checkpoints (epoch-0002); go on with it by --resume auto, .*--overwrite" \
+refused "another run's checkpoints" "--checkpoint-dir $left: has another run's checkpoints (epoch-0002); continue it with --resume auto, .*--overwrite" \
     "${train[@]}" --seed 2 --checkpoint-dir "$left"
 refused "another run's log" "--log-json $work/left.log: has another run's log; name another file" \
     "${train[@]}" --seed 2 --epochs 1 --log-json "$work/left.log"
 refused "a checkpoint of one folder, into another one with a run" "--checkpoint-dir $left: has another run's checkpoints" \
     "${train[@]}" --resume "$work/crash/latest" --checkpoint-dir "$left"
-refused "nothing at all is looked at before that" "has another run's checkpoints" \
+refused "before the data set is opened" "has another run's checkpoints" \
     "${train[@]}" --data-dir "$work/nowhere" --checkpoint-dir "$left"
-refused "--overwrite and --resume auto" '--overwrite removes what --resume goes on from' \
+refused "--overwrite and --resume auto" '--overwrite removes the checkpoint that --resume needs' \
     "${train[@]}" --resume auto --overwrite "${logged[@]}"
-refused "--overwrite and --resume of the same folder" '--overwrite removes what --resume goes on from' \
+refused "--overwrite and --resume of the same folder" '--overwrite removes the checkpoint that --resume needs' \
     "${train[@]}" --resume "$left/epoch-0001" --overwrite "${logged[@]}"
-check "nothing changed" same "$(sum)" "$before"
+check "no file is changed" same "$(sum)" "$before"
 if have_ranks; then
     run "$MPIEXEC" -n 2 "$STARSTEP" "${train[@]:1}" "${logged[@]}"
     check "on 2 ranks: exit code $code" [ "$code" -ne 0 -a "$code" -lt 124 ]
-    check "on 2 ranks: said once" same "$(grep -c 'starstep: error: .*has another run' "$work/err") $(grep -c 'starstep: error' "$work/err")" "1 1"
-    check "nothing changed" same "$(sum)" "$before"
+    check "on 2 ranks: printed once" same "$(grep -c 'starstep: error: .*has another run' "$work/err") $(grep -c 'starstep: error' "$work/err")" "1 1"
+    check "no file is changed" same "$(sum)" "$before"
 fi
-starts "back to an epoch before" "${train[@]}" --resume "$left/epoch-0001" --max-steps 6 "${logged[@]}" && ok "back to an epoch before"
+starts "back to an earlier epoch" "${train[@]}" --resume "$left/epoch-0001" --max-steps 6 "${logged[@]}" && ok "back to an earlier epoch"
 starts "--overwrite" "${train[@]}" --seed 2 --epochs 1 --overwrite "${logged[@]}"
-check "--overwrite: this run's checkpoint alone" same "$(cd "$left" && echo * && readlink latest)" "epoch-0001 latest
+check "--overwrite: only this run's checkpoint" same "$(cd "$left" && echo * && readlink latest)" "epoch-0001 latest
 epoch-0001"
 check "--overwrite: and its log" same "$(grep -c '"event":"start"' "$work/left.log") $(grep -c '"event":"step"' "$work/left.log")" "1 5"
-starts "a pipe for a log" "${train[@]}" --max-steps 1 --log-json /dev/stdout --resume auto --checkpoint-dir "$work/pipe" && ok "a pipe for a log"
+starts "a pipe as the log" "${train[@]}" --max-steps 1 --log-json /dev/stdout --resume auto --checkpoint-dir "$work/pipe" && ok "a pipe as the log"
 
 wait $silent
 check "after a run that died on another node" same $? 0
 check "it begins" grep -q '^No checkpoint in .* yet: the run begins' "$work/silent.out"
-check "and says nothing of it" same "$(find "$work/silent" -name .lock; grep -c starstep "$work/silent.out")" 0
+check "and prints no message" same "$(find "$work/silent" -name .lock; grep -c starstep "$work/silent.out")" 0
 
-# Links. elsewhere: a folder with a checkpoint's names that is not the run's
+# Links. elsewhere: create a folder with file names of a checkpoint that is not the run's
 elsewhere() {
     rm -rf "$work/elsewhere"
     mkdir "$work/elsewhere"
@@ -159,14 +159,14 @@ rm -rf "$work/links/epoch-0001"
 ln -s "$work/elsewhere" "$work/links/epoch-0001"
 ln -s "$work/elsewhere" "$work/links/step-00000003.new"
 starts "--keep 1 and links" "${train[@]}" --epochs 3 --keep 1 --resume auto --checkpoint-dir "$work/links"
-check "--keep removes the older epoch, and follows no link" same "$(cd "$work/links" && echo *)" \
+check "--keep removes the older epoch and follows no link" same "$(cd "$work/links" && echo *)" \
     "epoch-0001 epoch-0003 latest step-00000003.new"
-check "what links name stays" untouched
+check "the target of the links is unchanged" untouched
 rm -rf "$work/links"
 mkdir "$work/links"
 ln -s "$work/elsewhere" "$work/links/epoch-0001.new"
-refused "a link in the place of a new checkpoint" '/epoch-0001.new: is in the way of a checkpoint; move it away' \
+refused "a link with the name of a new checkpoint" '/epoch-0001.new: exists and is not a folder; move it to write the checkpoint' \
     "${train[@]}" --epochs 1 --checkpoint-dir "$work/links"
-check "what it names stays" untouched
+check "the target of the link is unchanged" untouched
 
 finish

@@ -1,10 +1,10 @@
-/* test_checkpoint_folder.c: which checkpoints a run's folder has, keeps and gives back. */
+/* test_checkpoint_folder.c: install, clean, prune and find the checkpoints of a run's folder. */
 #include "tests/data_common.h"
 #include "train/checkpoint.h"
 
 #include <limits.h>
 
-/* Words: NAME/ is an empty folder, NAME/FILE a file, NAME>TO a link. */
+/* Create entries. Words: NAME/ is an empty folder, NAME/FILE a file, NAME>TO a link. */
 static void put(const char *words)
 {
     char text[512];
@@ -29,7 +29,7 @@ static int no_points(const struct dirent *entry)
     return entry->d_name[0] != '.';
 }
 
-/* The folder's entries in order, links with what they name, and the files in folders. */
+/* The sorted entries of the folder, with the targets of links and the files of folders. */
 static const char *entries(void)
 {
     static char text[1024];
@@ -77,7 +77,7 @@ START_TEST(names)
 }
 END_TEST
 
-/* A new one takes its name, and latest names it. */
+/* A new checkpoint is renamed, and latest points to it. */
 START_TEST(installed)
 {
     put("epoch-0001.new/" MODEL);
@@ -86,7 +86,7 @@ START_TEST(installed)
     put("epoch-0002.new/" MODEL " epoch-0002.new/" TRAINING);
     ck_assert_int_eq(ss_checkpoint_install(folder, "epoch-0002"), SS_OK);
     is_now("epoch-0001/" MODEL " epoch-0002/" MODEL "/" TRAINING " latest>epoch-0002");
-    /* The same once more, over one with all that may be left of writing */
+    /* Replace a checkpoint with all files that an interrupted write can leave */
     put("epoch-0001.new/" MODEL " epoch-0001/" MODEL ".tmp.12 epoch-0001/" TRAINING
         " epoch-0001/model_ema.safetensors epoch-0001/model.json epoch-0001/data.json");
     ck_assert_int_eq(ss_checkpoint_install(folder, "epoch-0001"), SS_OK);
@@ -97,11 +97,11 @@ START_TEST(installed)
 }
 END_TEST
 
-/* Files of others stay, and links are not followed. */
+/* Files that do not belong to a checkpoint stay, and links are not followed. */
 START_TEST(of_others)
 {
-    static const char kept[] = "cannot replace this: it is a link, or has other files than a "
-                               "checkpoint's; move it away";
+    static const char kept[] = "cannot replace this: it is a link, or contains other files than a "
+                               "checkpoint; move it away";
     put("epoch-0001/" MODEL " epoch-0001/notes epoch-0001.new/" MODEL);
     expect_error(ss_checkpoint_install(folder, "epoch-0001"), SS_ERR_IO, kept);
     is_now("epoch-0001/notes epoch-0001.new/" MODEL " latest>epoch-0001.new");
@@ -113,7 +113,8 @@ START_TEST(of_others)
 }
 END_TEST
 
-/* A folder latest, as earlier versions made it: replaced if it is a checkpoint's, and told of otherwise. */
+/* A folder latest, as earlier versions made it: replaced if it contains only a checkpoint,
+ * otherwise refused. */
 START_TEST(latest_is_a_folder)
 {
     put("latest/" MODEL " epoch-0001.new/" MODEL);
@@ -122,14 +123,14 @@ START_TEST(latest_is_a_folder)
     ck_assert_int_eq(unlink(in_folder("latest")), 0);
     put("latest/mine epoch-0002.new/" MODEL);
     expect_error(ss_checkpoint_install(folder, "epoch-0002"), SS_ERR_IO,
-                 "/latest: is a folder with other files than a checkpoint's; move it away");
+                 "/latest: is a folder that contains other files than a checkpoint; move it away");
 }
 END_TEST
 
 static const struct {
     const char *before, *after;
 } crashes[] = {
-    /* before, between and behind the steps of replacing epoch-0001 */
+    /* before, between and after the steps of replacing epoch-0001 */
     {"epoch-0001/" MODEL " epoch-0001.new/" MODEL " latest>epoch-0001",
      "epoch-0001/" MODEL " latest>epoch-0001"},
     {"epoch-0001/" MODEL " epoch-0001.new/" MODEL " epoch-0001.new/" TRAINING
@@ -138,13 +139,13 @@ static const struct {
     {"epoch-0001.new/" MODEL " latest>epoch-0001.new", "epoch-0001/" MODEL " latest>epoch-0001"},
     {"epoch-0001/" MODEL " latest>epoch-0001.new", "epoch-0001/" MODEL " latest>epoch-0001"},
     {"epoch-0001/" MODEL " latest>epoch-0001", "epoch-0001/" MODEL " latest>epoch-0001"},
-    /* what never became one; other names are other people's */
+    /* unfinished checkpoints are removed; other names are not */
     {"epoch-0001.new/" MODEL, ""},
     {"step-00000004.new/" MODEL " step-00000003/" MODEL, "step-00000003/" MODEL},
     {"epoch-0001.new/notes", "epoch-0001.new/notes"},
     {"mine.new/" MODEL " epoch-1.newer/" MODEL " epoch--1.new/" MODEL,
      "epoch--1.new/" MODEL " epoch-1.newer/" MODEL " mine.new/" MODEL},
-    /* a link that somebody else made: nothing that it names is touched */
+    /* a link that was not made by a run: its target is not touched */
     {"mine.new/" MODEL " latest>mine.new", "latest>mine.new mine.new/" MODEL},
     {"epoch-0001/notes mine.new/" MODEL " latest>epoch-0001/../mine.new",
      "epoch-0001/notes latest>epoch-0001/../mine.new mine.new/" MODEL},
@@ -185,7 +186,7 @@ static const struct {
 static const char several[] =
     "epoch-0001/ epoch-0002/ epoch-0003/ epoch-0004/ step-00000009/ step-00000010/ best>epoch-0002";
 
-/* `expected` without the slashes behind empty folders */
+/* Like is_now, without the slashes after empty folders in `expected` */
 static void is_now_empty_folders(const char *expected)
 {
     char text[512];
@@ -215,7 +216,7 @@ START_TEST(others_removed)
     is_now("best>epoch-0002 epoch-0002");
     put("step-00000002/");
     ss_checkpoint_remove_others(folder, SS_CHECKPOINT_STEP, 2);
-    is_now("step-00000002"); /* and best, which leads nowhere */
+    is_now("step-00000002"); /* the dangling link best was removed, too */
     ck_assert_int_eq(ss_checkpoint_any(folder, name), 1);
     ck_assert_str_eq(name, "step-00000002");
     ss_checkpoint_remove_others(folder, SS_CHECKPOINT_STEP, 3);
@@ -235,7 +236,7 @@ START_TEST(best)
     ck_assert_int_eq(ss_checkpoint_link_best(folder, 1), SS_OK);
     is_now("best>epoch-0001 epoch-0001 epoch-0002");
     ck_assert_int_eq(ss_checkpoint_link_best(folder, 1), SS_OK);
-    ck_assert_int_eq(ss_checkpoint_link_best(folder, 3), SS_OK); /* of none */
+    ck_assert_int_eq(ss_checkpoint_link_best(folder, 3), SS_OK); /* no such checkpoint */
     is_now("epoch-0001 epoch-0002");
     ck_assert_int_eq(ss_checkpoint_link_best(folder, 3), SS_OK);
     put("best/x");
@@ -257,7 +258,7 @@ static const struct {
     {"epoch-0003/" TRAINING " step-00000003/" MODEL, "step-00000003", NULL},
     {"epoch-0003/" MODEL " step-00000003/" MODEL, NULL, "--resume "},
     {"epoch-0003/" MODEL " epoch-0004/" MODEL, NULL,
-     ": has checkpoints, but no latest that says which is the newest; name one, such as --resume "},
+     ": has checkpoints, but no link latest to the newest; name one, such as --resume "},
     {"epoch-0003/" MODEL " epoch-0004/" MODEL " latest>epoch-0003.new", "epoch-0003", NULL},
     {"epoch-0003/" TRAINING " latest>epoch-0003.new", NULL, NULL},
     {"mine/" MODEL " latest>mine.new", NULL, NULL},

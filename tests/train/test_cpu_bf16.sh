@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
-# --precision bf16 on CPUs: half of the memory, losses near fp32's, the same bits whatever the threads, the load workers
-# and the slots, in runs that go on, with everything that a step may have, on 1 and 2 ranks; evaluation and predictions
-# near fp32's of the same weights; what a run says of it.
+# --precision bf16 on CPUs: about half of the activation memory, losses near those of fp32, bit-identical for any number
+# of threads, load workers and slots, and after a resume, with all options of a step, on 1 and 2 ranks; evaluation and
+# predictions near those of fp32 with the same weights; the printed messages.
 . "${srcdir:-.}/tests/common.sh"
 . "${srcdir:-.}/tests/train/resume_facts.sh"
 
-# 100 images in batches of 16: 6 steps an epoch, or 7 with the last batch.
+# 100 images in batches of 16: 6 steps per epoch, or 7 with --no-drop-last.
 make_data 100 32
 # shellcheck disable=SC2054 # commas inside one word
 train=(train --device cpu --data-dir "$work/data" --width 16,16,32,32 --batch-size 16 --seed 1 --epochs 2
     --target-accuracy 2 --bucket-mb 0.02 --first-bucket-mb 0.01 --log-json "$work/log")
 half=("${train[@]}" --precision bf16)
 
-# fresh WHAT COMMAND...: it starts, with a log of its own
+# fresh WHAT COMMAND...: starts, with a new log
 fresh() {
     rm -f "$work/log"
     starts "$@"
 }
 
-# near X Y PART: they differ by at most that part of Y
+# near X Y PART: |X - Y| <= PART * Y
 near() {
     awk -v x="$1" -v y="$2" -v part="$3" 'BEGIN { exit !(x != "" && (x - y) ^ 2 <= (part * y) ^ 2) }'
 }
@@ -27,21 +27,21 @@ fresh "fp32" "$STARSTEP" "${train[@]}" --threads 1 --checkpoint-dir "$work/fp32"
 fp32_loss=$(value train_loss)
 fp32_bytes=$(grep -o '"activation_bytes":[0-9]*' "$work/log" | cut -d: -f2)
 fresh "bf16" "$STARSTEP" "${half[@]}" --threads 1 --checkpoint-dir "$work/bf16"
-check "the first lines" eval "grep -q ', 1 compute thread in bf16 and ' $work/out &&
-    grep -q '^Activations and weights that compute: stored in bf16, computed in fp32 with ' $work/out"
+check "the start messages" eval "grep -q ', 1 compute thread in bf16 and ' $work/out &&
+    grep -q '^Activations and compute weights: stored in bf16, computed in fp32 with ' $work/out"
 check "train_loss $(value train_loss), in fp32 $fp32_loss" near "$(value train_loss)" "$fp32_loss" 0.02
 bytes=$(grep -o '"activation_bytes":[0-9]*' "$work/log" | cut -d: -f2)
 check "$bytes bytes of activations, in fp32 $fp32_bytes" [ $((bytes * 100)) -le $((fp32_bytes * 55)) ]
 facts "$work/log" >"$work/want"
-check "another run than fp32's" eval "! cmp -s $work/fp32/latest/model.safetensors $work/bf16/latest/model.safetensors"
+check "weights differ from those of fp32" eval "! cmp -s $work/fp32/latest/model.safetensors $work/bf16/latest/model.safetensors"
 for with in "--threads 2" "--threads 3 --workers 3 --slots 7"; do
     # shellcheck disable=SC2086 # several words
     fresh "$with" "$STARSTEP" "${half[@]}" $with
     facts "$work/log" >"$work/got"
-    check "$with: the same bits" cmp "$work/want" "$work/got"
+    check "$with: bit-identical" cmp "$work/want" "$work/got"
 done
 
-# Images that are mixed, absent and dropped; several micro-steps, an average, a norm.
+# MixUp, CutMix, a partial last batch, dropout, gradient accumulation, EMA, and gradient clipping.
 mixed=("${half[@]}" --mixup 0.3 --cutmix 0.5 --dropout 0.3 --ema-decay 0.9 --clip-norm 1)
 for what in "--no-drop-last" "--accumulate 2"; do
     # shellcheck disable=SC2206 # several words
@@ -52,7 +52,7 @@ for what in "--no-drop-last" "--accumulate 2"; do
     fresh "$what: 4 steps" "${command[@]}" --threads 2 --max-steps 4 --checkpoint-dir "$work/parts"
     starts "$what: the others" "${command[@]}" --threads 1 --workers 2 --checkpoint-dir "$work/parts" --resume auto
     facts "$work/log" >"$work/got"
-    check "$what: the same bits in two parts" eval "grep -q '^step 5 ' $work/got && cmp <(sort $work/want) <(sort $work/got)"
+    check "$what: bit-identical in two parts" eval "grep -q '^step 5 ' $work/got && cmp <(sort $work/want) <(sort $work/got)"
 done
 
 for precision in fp32 bf16; do
@@ -77,7 +77,7 @@ if have_ranks; then
         # shellcheck disable=SC2086
         fresh "2 ranks, $with, again" "${ranks[@]}" $with --workers 2 --slots 5
         facts "$work/log" >"$work/got"
-        check "2 ranks, $with: the same bits" cmp "$work/want" "$work/got"
+        check "2 ranks, $with: bit-identical" cmp "$work/want" "$work/got"
     done
 else
     echo "no mpiexec, or a build without MPI: one rank only"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# --crop padded: images of the sample's size train and evaluate as CIFAR's records do, bit for bit; what a checkpoint
-# says of them holds in eval.
+# --crop padded: training and evaluation on images of the sample's size are bit-identical to those on CIFAR records;
+# eval uses the crop stored in the checkpoint.
 . "${srcdir:-.}/tests/common.sh"
 if [ -z "$PYTHON" ]; then
     echo "skipped: no Python"
     exit 77
 fi
 make_data 200 100
-# Folders come in the order of their names, so labels shall ascend; all 100 classes are in both sets.
+# Folders are sorted by name, so the labels must ascend; all 100 classes are in both sets.
 "$PYTHON" - "$work/data" <<'END_OF_PYTHON' || exit 99
 import sys
 for name, of_a_class in (("train", 2), ("test", 1)):
@@ -34,9 +34,9 @@ starts "packed images" "$STARSTEP" train "${images[@]}" --crop padded --cache "$
 check "packed images: the same weights" [ "$(value weights_hash)" = "$hash" ]
 starts "eval" "$STARSTEP" eval --data-dir "$work/png" --image-size 32 --init "$work/run" "${model[@]}"
 check "eval as in training" grep -q "^Validation loss=$(printf %.6f "$loss")" "$work/out"
-starts "eval in another way" "$STARSTEP" eval --data-dir "$work/png" --image-size 32 --init "$work/run" --crop resized "${model[@]}"
-check "eval in another way: another loss" eval '! grep -q "^Validation loss=$(printf %.6f "$loss")" "$work/out"'
-refused "resumed in another way" '--crop was padded and is now auto' "$STARSTEP" train "${images[@]}" "${model[@]}" \
+starts "eval, another crop" "$STARSTEP" eval --data-dir "$work/png" --image-size 32 --init "$work/run" --crop resized "${model[@]}"
+check "eval, another crop: another loss" eval '! grep -q "^Validation loss=$(printf %.6f "$loss")" "$work/out"'
+refused "resumed with another crop" '--crop was padded and is now auto' "$STARSTEP" train "${images[@]}" "${model[@]}" \
     --epochs 3 --workers 2 --random-erasing 0.5 --checkpoint-dir "$work/run" --resume auto
 starts "resized" "$STARSTEP" train "${images[@]}" "${run[@]}"
 check "resized: other weights" [ "$(value weights_hash)" != "$hash" ]

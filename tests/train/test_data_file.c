@@ -1,5 +1,5 @@
-/* test_data_file.c: what a run's images were like comes back as it was; a file that says what cannot be is refused in
- * one line. */
+/* test_data_file.c: data.json is read back as it was written, and invalid files are refused with a
+ * one-line message. */
 #include "core/json_file.h"
 #include "core/utf8.h"
 #include "tests/damage_text.h"
@@ -56,7 +56,7 @@ START_TEST(there_and_back)
 }
 END_TEST
 
-/* Grey, without names of classes, and numbers of all their digits. */
+/* Grayscale, without class names, and numbers with all digits. */
 START_TEST(grey)
 {
     struct ss_dataset d = images();
@@ -77,16 +77,16 @@ START_TEST(grey)
 }
 END_TEST
 
-/* The file with one thing changed. */
+/* Single changes of the file. */
 static const struct {
-    const char *from, *to, *said; /* said NULL: that is fine */
+    const char *from, *to, *said; /* said: the error; NULL: valid */
 } changes[] = {
     {"starstep-data", "other", ": \"format\" is not \"starstep-data\""},
     {"\"format\"", "\"f\"", ": \"format\" is not \"starstep-data\""},
     {"\"starstep-data\"", "1", ": \"format\" is not \"starstep-data\""},
     {"\"version\":1", "\"version\":2", ": \"version\" must be a whole number from 1 to 1"},
     {"\"name\":\"pictures\"", "\"name\":1", NULL},
-    {"\"name\":\"pictures\"", "\"name\":\"a name of more characters than there is room\"", NULL},
+    {"\"name\":\"pictures\"", "\"name\":\"a name of more characters than the capacity\"", NULL},
     {"\"channels\":3", "\"channels\":4", ": \"channels\" must be a whole number from 1 to 3"},
     {"\"channels\":3", "\"channels\":0", ": \"channels\" must be a whole number from 1 to 3"},
     {"\"channels\":3", "\"channels\":2", ": \"mean\" must be a number for each channel"},
@@ -137,7 +137,7 @@ START_TEST(changed)
 }
 END_TEST
 
-/* Whatever is in it: its values are in their bounds, or it is refused. */
+/* Randomly damaged files: either all values are within their bounds, or the file is refused. */
 START_TEST(damaged)
 {
     static const char json[] =

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# --defer-weight-grads: when weights' gradients are made changes no bit of the weights, on one rank and on two, with
-# all that changes what backward does; and their order is the one that was asked for.
+# --defer-weight-grads: the weights stay bit-identical on one and two ranks, with all options that affect backward, and
+# the tasks have the requested order.
 #
 # Environment: as common.sh; PARITY_COMPARE (default tests/parity/parity_compare).
 . "${srcdir:-.}/tests/common.sh"
@@ -8,7 +8,7 @@
 COMPARE=${PARITY_COMPARE:-tests/parity/parity_compare}
 make_data 64 8
 
-# trains NAME RANKS OPTION...: leaves $work/NAME
+# trains NAME RANKS OPTION...: train with checkpoints in $work/NAME
 trains() {
     local name=$1 ranks=$2 start=()
     [ "$2" -eq 1 ] || start=("$MPIEXEC" -n "$ranks")
@@ -22,13 +22,13 @@ same_bits() {
     return "$code"
 }
 
-# alike RANKS OPTION...: with some put off, all, and tasks of their own
+# alike RANKS OPTION...: with the weight gradients of some and of all blocks deferred, and as separate tasks (-1)
 alike() {
     local deferred
     trains first "$@"
     for deferred in 5 100 -1; do
         trains again "$@" --defer-weight-grads $deferred
-        check "$*, $deferred put off: the same bits" same_bits first again
+        check "$*, $deferred deferred: bit-identical" same_bits first again
     done
 }
 
@@ -37,7 +37,7 @@ narrow=(--model wideresnet --width 4,4,8,8 --dropout 0.3)
 groups=(--model "${srcdir:-.}/tests/reference/models/shufflenet_v2_x0_5.json")
 alike 1 "${narrow[@]}"
 trains other 1 "${narrow[@]}" --seed 2
-check "other weights are seen" eval '! same_bits first other'
+check "different weights are detected" eval '! same_bits first other'
 alike 1 "${groups[@]}" --max-steps 2
 if have_ranks; then
     alike 2 "${narrow[@]}"
@@ -47,15 +47,16 @@ if have_ranks; then
     alike 2 "${groups[@]}" --max-steps 2 --grad-dtype bf16
 fi
 
-# The plan: backward of all, then weights from the first block on, sums in between.
+# The plan: backward of all layers, then the deferred weight gradients from the first block on, with all-reduces in
+# between.
 starts "plan" "$STARSTEP" plan "${narrow[@]}" --defer-weight-grads 2 --bucket-mb 0.0001 --first-bucket-mb 0.0001
 sed -nE 's/^ *[0-9]+ backward +[0-9]+  (bwd( weights)? [^ ]+).*/\1/p' "$work/out" | tail -n 3 >"$work/last"
-check "the two first blocks' weights come last" diff "$work/last" - <<END
+check "the weight gradients of the first two blocks are last" diff "$work/last" - <<END
 bwd input_block.cbr.0
 bwd weights input_block.cbr.0
 bwd weights block1.layer1.cbr.0
 END
-# A run's tasks are the plan's.
+# The tasks of a run match the plan.
 trains order 1 "${narrow[@]}" --defer-weight-grads 2 --bucket-mb 0.0001 --first-bucket-mb 0.0001 --max-steps 1 --trace "$work/trace"
 starts "its plan" "$STARSTEP" plan "${narrow[@]}" --batch-size 16 --defer-weight-grads 2 --bucket-mb 0.0001 --first-bucket-mb 0.0001
 sed -nE 's/^ *[0-9]+ backward +[0-9]+  (bwd( weights)? [^ ]+).*/\1/p' "$work/out" >"$work/planned"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What is evaluated has the labels that the weights were trained with: by the names of classes, whichever of them are
-# there and whatever their order; other classes, and values that are not finite, are an error.
+# eval labels images as in training: by class name, with any subset and order of the classes. Unknown classes and
+# non-finite losses are errors.
 . "${srcdir:-.}/tests/common.sh"
 
-# Two sets of folders, of the same images: train/CLASS and val/CLASS.
+# Folders of images: train/CLASS and val/CLASS.
 data=$work/data
 starts "a data set" "$STARSTEP" data make tinyimagenet --out "$data" --train 40 --val 24 --classes 4 --seed 2
 while read -r file class _; do
@@ -16,11 +16,11 @@ check "four classes" [ ${#classes[@]} -eq 4 ]
 starts "weights" "$STARSTEP" train --model resnet18 --width 4,4,8,8 --data-dir "$data" --image-size 32 --batch-size 8 \
     --epochs 4 --base-lr 0.02 --seed 1 --checkpoint-dir "$work/run"
 
-# figures: loss and correct images of what was evaluated
+# figures: print the loss, the correct images and all images of the evaluation
 figures() {
     sed -n 's/^Validation loss=\([0-9.]*\), .*(\([0-9]*\) of \([0-9]*\) images).*/\1 \2 \3/p' "$work/out"
 }
-# predicted DIR: the same of what `predict` says of its images, whose folder is their class
+# predicted DIR: print the same figures from the table of `predict`, where the folder of an image is its class
 predicted() {
     "$STARSTEP" predict --images "$1/val" --init "$work/run" --out "$work/table.csv" >/dev/null 2>&1
     awk -F, 'NR == 1 { for (i = 4; i <= NF; i++) column[$i] = i; next }
@@ -43,41 +43,41 @@ rm -r "$some"/{train,val}/"${classes[0]}" "$some"/{train,val}/"${classes[2]}"
 what="the second and the fourth"
 run "$STARSTEP" eval --data-dir "$some" --init "$work/run"
 check "$what: as predicted" as_predicted "$some"
-says "2 of the 4 classes of .*/data.json, labelled by their names"
+says "2 of the 4 classes of .*/data.json, labeled by their names"
 
 what="weights of another order of classes"
 cp -R "$work/run/latest/" "$work/turned"
 sed -i "s/\"${classes[0]}\"/\"first\"/; s/\"${classes[3]}\"/\"${classes[0]}\"/; s/\"first\"/\"${classes[3]}\"/" "$work/turned/data.json"
 run "$STARSTEP" eval --data-dir "$data" --init "$work/turned"
-says "4 of the 4 classes of .*/data.json, labelled by their names"
+says "4 of the 4 classes of .*/data.json, labeled by their names"
 check "$what: other labels" [ $code -eq 0 -a "$(figures)" != "$(cat "$work/straight")" ]
 
-what="a class whose name is no UTF-8, which JSON cannot hold"
+what="a class name in Latin-1, which JSON cannot represent"
 cp -R "$data" "$work/latin"
 for side in train val; do mv "$work/latin/$side/${classes[1]}" "$work/latin/$side/"$'caf\xe9'; done
 cp -R "$work/run/latest/" "$work/cafe"
 sed -i "s/\"${classes[1]}\"/\"caf?\"/" "$work/cafe/data.json"
 run "$STARSTEP" eval --data-dir "$work/latin" --init "$work/cafe"
-says "4 of the 4 classes of .*/data.json, labelled by their names"
+says "4 of the 4 classes of .*/data.json, labeled by their names"
 check "$what: the same labels" [ $code -eq 0 -a "$(figures)" = "$(cat "$work/straight")" ]
 
 for side in train val; do mv "$some/$side/${classes[1]}" "$some/$side/dogs"; done
-refused "an unknown class" "class \"dogs\" is none of the 4 that the weights were trained with, the first of which is \"${classes[0]}\"" \
+refused "an unknown class" "class \"dogs\" is not among the 4 classes that the weights were trained with (first: \"${classes[0]}\")" \
     "$STARSTEP" eval --data-dir "$some" --init "$work/run"
 
-# Records have no names.
+# Records have no class names.
 starts "CIFAR-10" "$STARSTEP" data make cifar10 --out "$work/ten" --train 20 --test 20
 starts "CIFAR-100" "$STARSTEP" data make cifar100 --out "$work/hundred" --train 100 --test 20
 starts "ten classes" "$STARSTEP" train --model wideresnet --width 4,4,4,4 --data-dir "$work/ten" --batch-size 10 --epochs 1 \
     --checkpoint-dir "$work/run-ten"
-refused "a hundred for ten" 'hundred/test.bin has 100 classes, and the weights were trained with the 10 of .*data.json' \
+refused "a hundred for ten" 'hundred/test.bin has 100 classes, but the weights were trained with the 10 of .*data.json' \
     "$STARSTEP" eval --data-dir "$work/hundred" --init "$work/run-ten"
 
-# The last number in the file, a variance, as NaN
+# Set the last value of the file, a variance, to NaN
 cp "$work/run-ten/latest/model.safetensors" "$work/broken.safetensors"
 printf '\0\0\300\177' | dd of="$work/broken.safetensors" bs=1 seek=$(($(stat -c %s "$work/broken.safetensors") - 4)) conv=notrunc status=none
 run "$STARSTEP" eval --model "$work/run-ten/latest/model.json" --data-dir "$work/ten" --init "$work/broken.safetensors"
-what="a weight that is no number"
+what="a NaN in the weights"
 check "$what: an error" [ $code -ne 0 -a $code -lt 124 ]
 says 'broken.safetensors: the loss of [0-9]* of 20 images is not finite'
 finish

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Training on folders of JPEG files: it learns, its bits do not depend on the load workers, evaluation
-# sees each image once on any number of ranks, and a file that is broken ends the run by its name.
+# Training on folders of JPEG files: it learns, is bit-identical for any number of load workers, evaluates each image
+# once on any number of ranks, and ends with the file name in the message if a file is corrupt.
 . "${srcdir:-.}/tests/common.sh"
 
 data=$work/images
@@ -15,7 +15,7 @@ check "it learns: accuracy $(value val_accuracy), chance 0.25" \
     awk "BEGIN { exit !($(value val_accuracy) > 0.4) }"
 hash=$(value weights_hash)
 starts "three load workers" "$STARSTEP" "${train[@]}" --epochs 6 --log-json "$work/log" --workers 3
-check "three load workers: the same bits" [ "$(value weights_hash)" = "$hash" ]
+check "three load workers: bit-identical" [ "$(value weights_hash)" = "$hash" ]
 
 evaluate=(eval --model resnet50 --width 8,8,16,16 --data-dir "$data" --image-size 32 --batch-size 24
     --threads 1 --init "$work/ck/latest/model.safetensors")
@@ -31,7 +31,7 @@ if have_ranks; then
     done
 fi
 
-# One file in the middle of training is no image.
+# One of the training files is not an image.
 victim=$(find "$data/train" -name '*.JPEG' | sort | sed -n 200p)
 cp "$victim" "$work/whole"
 printf 'no image' >"$victim"
@@ -52,7 +52,7 @@ refused() {
     check "$1: message" grep -q -e "$2" "$work/err"
 }
 rm -r "$data/val"
-refused "no val" "$data: train/ is there and no validation set .*--val-fraction" "${train[@]}" --epochs 1
+refused "no val" "$data: has train/ but no validation set .*--val-fraction" "${train[@]}" --epochs 1
 make_data 40 8
-refused "another size of CIFAR's images" '--image-size 64: CIFAR' train --data-dir "$work/data" --image-size 64
+refused "another size for CIFAR" '--image-size 64: CIFAR' train --data-dir "$work/data" --image-size 64
 finish

@@ -1,5 +1,5 @@
-/* test_journal.c: events as lines of JSON, a log that goes on, and how a run shows that it goes on. The test has a clock
- * of its own. */
+/* test_journal.c: events as JSON lines, appending to a log, and the progress output. The test
+ * controls the clock. */
 #include "tests/data_common.h"
 #include "train/journal.h"
 
@@ -7,7 +7,7 @@
 
 static double now_s = 1000;
 
-/* In the place of the C library's. */
+/* Replaces the function of the C library. */
 int clock_gettime(clockid_t clock, struct timespec *t)
 {
     (void)clock;
@@ -29,14 +29,14 @@ START_TEST(events)
     struct ss_journal j;
     ck_assert_int_eq(ss_journal_open(&j, in_folder("log"), 1), SS_OK);
     log_one(&j, "a \"b\"\n");
-    file_says("log", LINE("a \\\"b\\\"\\n")); /* at once */
+    file_says("log", LINE("a \\\"b\\\"\\n")); /* written immediately */
     ss_journal_event(&j, "end", NULL);
     ck_assert_int_eq(ss_journal_close(&j), SS_OK);
     file_says("log", LINE("a \\\"b\\\"\\n") "{\"event\":\"end\"}\n");
-    ck_assert_int_eq(ss_journal_open(&j, in_folder("log"), 1), SS_OK); /* anew */
+    ck_assert_int_eq(ss_journal_open(&j, in_folder("log"), 1), SS_OK); /* truncated */
     ck_assert_int_eq(ss_journal_close(&j), SS_OK);
     file_says("log", "");
-    /* Of a rank that writes none, and without a file */
+    /* Without output: on a rank that does not write, and without a file */
     ck_assert_int_eq(ss_journal_open(&j, in_folder("none"), 0), SS_OK);
     log_one(&j, "a");
     ck_assert_int_eq(ss_journal_close(&j), SS_OK);
@@ -49,7 +49,7 @@ START_TEST(events)
 }
 END_TEST
 
-/* What a full disk has cut goes. */
+/* Appending removes a partial last line, as a full disk leaves it. */
 static const struct {
     const char *before, *after;
 } logs[] = {{"", LINE("new")},
@@ -67,13 +67,13 @@ START_TEST(goes_on)
     ck_assert_int_eq(ss_journal_close(&j), SS_OK);
     file_says("log", logs[_i].after);
     ck_assert_int_eq(unlink(in_folder("log")), 0);
-    ck_assert_int_eq(ss_journal_append(&j, in_folder("log")), SS_OK); /* that is not there */
+    ck_assert_int_eq(ss_journal_append(&j, in_folder("log")), SS_OK); /* creates the file */
     log_one(&j, "new");
     ck_assert_int_eq(ss_journal_close(&j), SS_OK);
     file_says("log", LINE("new"));
     ck_assert_int_eq(ss_journal_append(&j, NULL), SS_OK);
     ck_assert_int_eq(ss_journal_close(&j), SS_OK);
-    ck_assert_int_eq(ss_journal_append(&j, "/dev/null"), SS_OK); /* has no end */
+    ck_assert_int_eq(ss_journal_append(&j, "/dev/null"), SS_OK); /* not a regular file */
     ck_assert_int_eq(ss_journal_close(&j), SS_OK);
 }
 END_TEST
@@ -120,8 +120,8 @@ START_TEST(bar)
     show_from("bar");
     show(1, 31, 10);
     ss_journal_end_progress(&shown);
-    ss_journal_end_progress(&shown); /* nothing is there any more */
-    show(0, 1, 10);                  /* a bar is drawn at once */
+    ss_journal_end_progress(&shown); /* no bar left to erase */
+    show(0, 1, 10);                  /* a bar is drawn immediately */
     fflush(stderr);
     char expected[512];
     snprintf(expected, sizeof expected,
@@ -132,14 +132,14 @@ START_TEST(bar)
 }
 END_TEST
 
-/* The first line after 10 s, then one every 30. */
+/* The first line is printed after 10 s, then one every 30 s. */
 START_TEST(lines)
 {
     unsetenv("STARSTEP_PROGRESS");
     ck_assert_ptr_nonnull(freopen(in_folder("err"), "w", stderr)); /* no terminal */
     ck_assert_int_eq(ss_journal_open(&shown, NULL, 1), SS_OK);
     show(9.9, 1, 10);
-    show(0.2, 2, 0); /* nothing to say yet */
+    show(0.2, 2, 0); /* no throughput yet: no line */
     show(0, 3, 10.04);
     show(29.9, 4, 10);
     show(0.2, 5, 10);
@@ -172,10 +172,10 @@ START_TEST(as_wished)
         char expected[128];
         setenv("STARSTEP_PROGRESS", bad[i], 1);
         snprintf(expected, sizeof expected,
-                 "STARSTEP_PROGRESS=%s: say bar, none, or the seconds between two lines", bad[i]);
+                 "STARSTEP_PROGRESS=%s: use bar, none, or the seconds between two lines", bad[i]);
         expect_error(ss_journal_open(&shown, NULL, 1), SS_ERR_INVALID, expected);
     }
-    memset(&shown, 0, sizeof shown); /* of a rank that shows nothing */
+    memset(&shown, 0, sizeof shown); /* a rank without progress output */
     show(1e6, 1, 10);
 }
 END_TEST

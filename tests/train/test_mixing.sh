@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Label smoothing, MixUp, CutMix and random erasing in whole runs: the same bits whatever the loaders, from
-# run to run and when a run is resumed; each option does something; what does not go is refused.
+# Label smoothing, MixUp, CutMix and random erasing in complete runs: bit-identical for any number of load workers,
+# between runs and after a resume; each option changes the weights; invalid values are refused.
 . "${srcdir:-.}/tests/common.sh"
 
 make_data 96 24
@@ -17,9 +17,9 @@ train() {
 hash() {
     sed -n 's/.*"weights_hash":"\([^"]*\).*/\1/p' "$work/$1.json" | tail -n 1
 }
-# same_weights NAME NAME
+# same_weights NAME NAME: two runs have the same final weights
 same_weights() {
-    check "$1 and $2: the same bits" [ -n "$(hash "$1")" -a "$(hash "$1")" = "$(hash "$2")" ]
+    check "$1 and $2: bit-identical" [ -n "$(hash "$1")" -a "$(hash "$1")" = "$(hash "$2")" ]
 }
 
 # shellcheck disable=SC2086 # several options
@@ -32,7 +32,7 @@ same_weights() {
     train part $options --resume auto
     same_weights all part
     train part --resume auto --max-steps 6
-    check "other options are told" grep -q -e '--mixup was 0.4.* and is now 0; the run goes on with that' "$work/err"
+    check "changed options are reported" grep -q -e '--mixup was 0.4.* and is now 0; the run continues with the new value' "$work/err"
     train none
     for option in "--label-smoothing 0.1" "--mixup 0.4" "--cutmix 1" "--random-erasing 0.5"; do
         train one $option --overwrite

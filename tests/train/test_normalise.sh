@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# --mean and --std: what the data set has anyway changes no bit, other values are those that the checkpoint's data.json
-# tells to eval, and what is no such list is refused in one line.
+# --mean and --std: the values of the data set give bit-identical results, other values are stored in data.json of the
+# checkpoint and used by eval, and invalid lists are refused with a one-line message.
 . "${srcdir:-.}/tests/common.sh"
 make_data 64 24
 make_model "$work/grey.json" 1 28 28
@@ -10,26 +10,26 @@ colour=("$STARSTEP" train --data-dir "$work/images" --model resnet18 --width 2,4
 grey=("$STARSTEP" train --data-dir "$work/images" --model "$work/grey.json" --image-size 28)
 run=(--batch-size 8 --epochs 1 --threads 1 --workers 1 --overwrite --log-json "$work/log" --checkpoint-dir "$work/run")
 
-# normalised WHAT MEAN STD COMMAND...: MEAN and STD are the data set's own
+# normalised WHAT MEAN STD COMMAND...: MEAN and STD are the values of the data set
 normalised() {
     local what=$1 mean=$2 std=$3 own hash
     shift 3
     starts "$what" "$@" "${run[@]}"
     own=$(value weights_hash)
-    starts "$what: its own values" "$@" "${run[@]}" --mean "$mean" --std "$std"
-    check "$what: its own values: the same bits" test -n "$own" -a "$(value weights_hash)" = "$own"
+    starts "$what: the same values" "$@" "${run[@]}" --mean "$mean" --std "$std"
+    check "$what: the same values: bit-identical" test -n "$own" -a "$(value weights_hash)" = "$own"
     starts "$what: other values" "$@" "${run[@]}" --mean 0.286 --std 0.353
     hash=$(value weights_hash)
-    check "$what: other values: other bits" test -n "$hash" -a "$hash" != "$own"
+    check "$what: other values: other weights" test -n "$hash" -a "$hash" != "$own"
     local evaluate=("$1" eval "${@:3}" --batch-size 8 --threads 1 --init "$work/run")
     starts "$what: eval" "${evaluate[@]}"
     check "$what: eval as in training" grep -q "^Validation loss=$(printf %.6f "$(value val_loss)")" "$work/out"
-    starts "$what: eval with others" "${evaluate[@]}" --mean 0.5 --std 1
-    check "$what: eval with others: another loss" eval '! grep -q "^Validation loss=$(printf %.6f "$(value val_loss)")" "$work/out"'
+    starts "$what: eval with other values" "${evaluate[@]}" --mean 0.5 --std 1
+    check "$what: eval with other values: another loss" eval '! grep -q "^Validation loss=$(printf %.6f "$(value val_loss)")" "$work/out"'
 }
 normalised "CIFAR-100" 0.5071,0.4867,0.4408 0.2675,0.2565,0.2761 "${cifar[@]}"
 normalised "images" 0.485,0.456,0.406 0.229,0.224,0.225 "${colour[@]}"
-normalised "grey images" 0.459 0.226 "${grey[@]}"
+normalised "grayscale images" 0.459 0.226 "${grey[@]}"
 
 refused "resumed with other values" '--mean was 0.286 and is now 0.3' "${grey[@]}" --batch-size 8 --epochs 2 --threads 1 --workers 1 \
     --checkpoint-dir "$work/run" --resume auto --mean 0.3 --std 0.353
@@ -37,7 +37,7 @@ for text in '' x 0.5, 0.5,0.5 0.5,0.5,0.5,0.5 0.5,,0.5; do
     refused "--mean \"$text\"" "--mean: \"$text\" is neither a number nor a list of 3 separated by commas" \
         "${colour[@]}" "${run[@]}" --mean "$text"
 done
-refused "three values for grey" '--mean: "0.5,0.5,0.5" is not a number' "${grey[@]}" "${run[@]}" --mean 0.5,0.5,0.5
+refused "three values for grayscale" '--mean: "0.5,0.5,0.5" is not a number' "${grey[@]}" "${run[@]}" --mean 0.5,0.5,0.5
 refused "--std 0" '--std: 0 is out of range' "${colour[@]}" "${run[@]}" --std 0.2,0,0.2
 refused "--mean nan" '--mean: nan is out of range' "${colour[@]}" "${run[@]}" --mean nan
 finish

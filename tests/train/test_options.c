@@ -1,5 +1,5 @@
-/* test_options.c: options of other programs, by their aliases and messages; help; limits; which parameters --no-decay
- * and --lr-factor select; optimizers by their options. */
+/* test_options.c: options of other programs, with their aliases and messages; help; limits; the
+ * parameters selected by --no-decay and --lr-factor; options of the optimizers. */
 #include "core/log.h"
 #include "graphs/models.h"
 #include "optim/parameter_groups.h"
@@ -16,7 +16,7 @@ static struct ss_option_set all_rows(void)
     return ss_train_option_set(&values, SS_TRAIN_OF_TRAIN);
 }
 
-/* None of these names is an option here, and every option that is named instead is one. */
+/* The names of other programs' options are not options here, and the suggested options exist. */
 START_TEST(names)
 {
     const struct ss_option_set sets[] = {all_rows(), {0}};
@@ -35,7 +35,7 @@ START_TEST(names)
 }
 END_TEST
 
-/* Each alias, and each former name, is one option's. */
+/* Each alias and each former name belongs to exactly one option. */
 START_TEST(aliases)
 {
     const struct ss_option_set sets[] = {all_rows(), {0}};
@@ -55,7 +55,7 @@ START_TEST(aliases)
 }
 END_TEST
 
-/* What people type who know PyTorch's examples, torchvision's references, timm, Transformers or Lightning. */
+/* Options of PyTorch's examples, torchvision's references, timm, Transformers and Lightning. */
 static const struct {
     const char *words[2], *name, *value;
 } of_scripts[] = {
@@ -85,7 +85,7 @@ static const struct {
 START_TEST(scripts)
 {
     const struct ss_option_set sets[] = {all_rows(), {0}};
-    char train[] = "train", word[2][64], text[SS_OPTION_TEXT_ROOM];
+    char train[] = "train", word[2][64], text[SS_OPTION_TEXT_CAPACITY];
     char *words[] = {train, word[0], word[1]};
     int n = 1;
     for (; n < 3 && of_scripts[_i].words[n - 1]; n++)
@@ -97,7 +97,7 @@ START_TEST(scripts)
 }
 END_TEST
 
-/* Help on one screen: 25 options, one line each; and nobody has to know what -1 means. */
+/* The help fits on one screen: 25 options, one line each. Defaults are never printed as -1. */
 START_TEST(help)
 {
     const struct ss_option_set sets[] = {all_rows(), {0}};
@@ -140,12 +140,13 @@ START_TEST(said)
     snprintf(word, sizeof word, "%s", of_others[_i].word);
     char *words[] = {train, word};
     ck_assert_int_eq(ss_options_command("", sets, 2, words), 2);
-    ck_assert_msg(strstr(ss_log_last_error(), of_others[_i].says) != NULL, "\"%s\" lacks \"%s\"",
+    ck_assert_msg(strstr(ss_log_last_error(), of_others[_i].says) != NULL, "\"%s\" does not contain \"%s\"",
                   ss_log_last_error(), of_others[_i].says);
 }
 END_TEST
 
-/* Defaults and limits that users know. A new option has no need of a row; a changed one changes it here, too. */
+/* Documented defaults and limits. A new option needs no row; a changed option must be changed here,
+ * too. */
 static const struct {
     const char *name;
     double number, min, max;
@@ -212,7 +213,7 @@ START_TEST(limits)
 }
 END_TEST
 
-/* Of VGG-11 with BatchNorm, which has parameters of every role. */
+/* Parameter groups of VGG-11 with BatchNorm, which has parameters of all roles. */
 static void group(struct ss_optim *optim, struct ss_plan *plan, const char *words,
                   const char *factors, struct ss_span *span)
 {
@@ -226,7 +227,7 @@ START_TEST(groups)
     static const struct {
         const char *optimizer, *words;
         int bn_weight, bn_bias,
-            bias; /* whether they decay, and for the others whether they are adapted */
+            bias; /* whether these parameters have weight decay */
     } cases[] = {{"sgd", NULL, 1, 1, 1},
                  {"sgd", "bn", 0, 0, 1},
                  {"sgd", "bias", 1, 0, 0},
@@ -265,7 +266,7 @@ START_TEST(groups)
                               : !strcmp(p->name, "classifier.6.weight") ? 0
                               : !strncmp(p->name, "features.", 9)       ? 2
                                                                         : 1;
-            ck_assert_msg(span[i].lr == lr, "%s: %g times the rate", p->name, span[i].lr);
+            ck_assert_msg(span[i].lr == lr, "%s: factor %g", p->name, span[i].lr);
         }
         for (int k = 0; k < 4; k++)
             ck_assert_int_gt(kinds[k], 0);
@@ -309,7 +310,7 @@ START_TEST(factors)
         ck_assert_msg(strstr(ss_log_last_error(), factors_refused[i].said) != NULL, "%s",
                       ss_log_last_error());
     }
-    /* Room for 255 characters of a pattern. */
+    /* A pattern has at most 255 characters. */
     optim.lr_factor = longest;
     snprintf(longest, sizeof longest, "%*s=2", 255, "*");
     memset(longest, '*', 254);
@@ -326,7 +327,7 @@ START_TEST(factors)
 }
 END_TEST
 
-/* What each is by its defaults, as text: rule, hyperparameters, states in checkpoints. */
+/* The default rule, hyperparameters and checkpoint states of each optimizer. */
 START_TEST(optimizers)
 {
     static const char *const expected[] = {
@@ -382,7 +383,7 @@ START_TEST(optimizers)
 }
 END_TEST
 
-/* Of SGD, which has rules of several kinds: momentum, dampening, nesterov. */
+/* SGD has several update rules: with momentum, dampening, or Nesterov momentum. */
 static const struct {
     double momentum, dampening, nesterov;
     int rule;

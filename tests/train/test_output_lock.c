@@ -1,4 +1,4 @@
-/* test_output_lock.c: who gets the lock files of a run, and what they say. */
+/* test_output_lock.c: acquisition, contents and heartbeats of a run's lock files. */
 #include "train/output_lock.h"
 #include "core/clock.h"
 #include "tests/data_common.h"
@@ -20,7 +20,7 @@ static void add_lock(struct ss_output_locks *all, const char *name)
     ck_assert_int_eq(ss_output_locks_add(all, in_folder(name), "--checkpoint-dir run"), SS_OK);
 }
 
-/* Until nothing is waited for, or there is an error. */
+/* Call ss_output_locks_take until no lock is waited for, or it fails. */
 static enum ss_status take(struct ss_output_locks *all, double most_s)
 {
     int waiting = 1;
@@ -79,13 +79,14 @@ START_TEST(text)
         ck_assert(since >= now.tv_sec && since < now.tv_sec + 60);
         free(said);
         ss_output_locks_release(&all);
-        ck_assert(!has_file("lock")); /* one of nobody is not left there */
+        ck_assert(!has_file("lock")); /* a released lock file is removed */
     }
     remove_folder();
 }
 END_TEST
 
-/* On one machine the kernel tells: a run that has ended is not in the way, one that has not is told of after 2 s. */
+/* On the same machine the kernel's file lock decides: the lock of an ended run is taken over, that
+ * of a live run is an error after 2 s. */
 START_TEST(another_run)
 {
     static struct ss_output_locks first, second, third;
@@ -108,7 +109,7 @@ START_TEST(another_run)
     ss_output_locks_release(&second);
     ck_assert(has_file("lock"));
 
-    /* It ends while another one waits. */
+    /* The first run ends while another one waits. */
     add_lock(&third, "lock");
     int waiting;
     ck_assert_int_eq(ss_output_locks_take(&third, &waiting), SS_OK);
@@ -121,7 +122,7 @@ START_TEST(another_run)
 }
 END_TEST
 
-/* A crash leaves the file there, and the kernel gives its lock back. */
+/* After a crash the file stays, but the kernel has released its lock. */
 START_TEST(crashed_here)
 {
     static struct ss_output_locks all, again;
@@ -141,7 +142,7 @@ START_TEST(crashed_here)
 }
 END_TEST
 
-/* A file that is no lock is neither taken nor removed. */
+/* A file that is not a lock file is neither taken over nor removed. */
 START_TEST(somebodys_own)
 {
     static const char *const contents[] = {"/dev/sda1\n", "hosts\n", NULL};
@@ -156,7 +157,7 @@ START_TEST(somebodys_own)
         write_text("lock", content);
         add_lock(&all, "lock");
         ck_assert_int_eq(take(&all, 1), SS_ERR_INVALID);
-        ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "is in the way, and no lock file"));
+        ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "exists and is not a lock file"));
         ss_output_locks_release(&all);
         char *said = read_text("lock");
         ck_assert_str_eq(said, content);
@@ -166,7 +167,7 @@ START_TEST(somebodys_own)
 }
 END_TEST
 
-/* What another machine's process writes at its heartbeat. */
+/* Write the heartbeat of a process on another machine. */
 static void heartbeat_elsewhere(const char *name, int heartbeat)
 {
     char said[sizeof elsewhere + 32];
@@ -174,8 +175,8 @@ static void heartbeat_elsewhere(const char *name, int heartbeat)
     write_text(name, said);
 }
 
-/* Of another machine: silent, it is taken after 10 s and is ours 2 s later, unless somebody else takes it in between;
- * one that heartbeats is told of. */
+/* Locks of another machine: one without heartbeats is claimed after 10 s and owned 2 s later,
+ * unless another process claims it in between; one with heartbeats is an error. */
 START_TEST(another_machine)
 {
     static struct ss_output_locks silent, beating, stolen;
@@ -233,7 +234,7 @@ START_TEST(another_machine)
 }
 END_TEST
 
-/* It heartbeats each second; a file that says another's is lost, and stays his. */
+/* A heartbeat is written every second; a lock file with another owner is lost, and not changed. */
 START_TEST(heartbeats)
 {
     static struct ss_output_locks all;
@@ -271,7 +272,7 @@ START_TEST(places)
     expect_error(ss_output_locks_add(&all, name, "--trace x"), SS_ERR_INVALID,
                  "--trace x: the name is too long");
     add_lock(&all, "no/such/folder");
-    ck_assert_int_eq(take(&all, 1), SS_OK); /* goes without */
+    ck_assert_int_eq(take(&all, 1), SS_OK); /* continues without a lock */
     for (int i = 1; i < SS_LOCK_MOST; i++)
         add_lock(&all, &"lock"[i]); /* other names */
     expect_error(ss_output_locks_add(&all, "x", "--trace x"), SS_ERR_INVALID, "--trace x: ");

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Where a run writes is tried before it begins: a folder or file that cannot be written ends it in one line before
-# the first step, with nothing left behind; parent folders are made. And `train --check`, which trains nothing.
+# A run checks its output paths at the start: an unwritable folder or file ends it with a one-line message before the
+# first step, and no files are left. Parent folders are created. Also `train --check`, which does not train.
 . "${srcdir:-.}/tests/common.sh"
 
 make_data 40 12
 train=("$STARSTEP" train --width 2,2,2,2 --batch-size 8 --epochs 1 --data-dir "$work/data")
 
-# early WHAT PATTERN OPTION...: refused before anything was computed
+# early WHAT PATTERN OPTION...: refused before the first step
 early() {
     refused "$1" "$2" "${train[@]}" "${@:3}"
     if grep -q '^Training\|^Epoch' "$work/out"; then
-        fail "$1: found only after the run had begun"
+        fail "$1: found only after the start of training"
     fi
 }
 
-# Not by permission bits, which root does not heed.
+# Without permission bits, which do not apply to root.
 : >"$work/file"
 for option in checkpoint-dir tensorboard trace; do
     early "--$option is a file" "$work/file: is not a folder" --$option "$work/file"
@@ -34,7 +34,7 @@ if [ "$(id -u)" -eq 0 ] && mount -t tmpfs -o size=64k none "$work/small" 2>/dev/
         early "--$option on a full disk" "--$option $work/small/a/b: cannot write.*No space left" --$option "$work/small/a/b"
     done
     early "--log-json on a full disk" "--log-json $work/small/a/log: cannot write.*No space left" --log-json "$work/small/a/log"
-    check "full disk: nothing is left" test "$(ls "$work/small")" = "$(printf 'filler\nlog')"
+    check "full disk: no files are left" test "$(ls "$work/small")" = "$(printf 'filler\nlog')"
     rm "$work/small/filler"
     mount -o remount,ro "$work/small"
     for option in checkpoint-dir tensorboard trace; do
@@ -47,31 +47,31 @@ else
     echo "skipped: a small file system (needs root)"
 fi
 
-# Another output's fault costs nobody his log; nor does a fault that has nothing to do with outputs.
+# An existing log is unchanged after an error of another output, or of another option.
 echo kept >"$work/log"
 early "--checkpoint-dir is a file, with a log" "$work/file: is not" --log-json "$work/log" --checkpoint-dir "$work/file"
-refused "a batch that is too large" 'do not fill one batch' "${train[@]}" --batch-size 4096 --log-json "$work/log" --overwrite \
+refused "too large a batch" 'do not fill one batch' "${train[@]}" --batch-size 4096 --log-json "$work/log" --overwrite \
     --checkpoint-dir "$work/new/ck" --tensorboard "$work/new/tb" --trace "$work/new/trace"
-check "refused: the log is as it was" test "$(cat "$work/log")" = kept
-check "refused: no file is left" test -z "$(find "$work/new" -type f 2>/dev/null)"
+check "refused: the log is unchanged" test "$(cat "$work/log")" = kept
+check "refused: no files are left" test -z "$(find "$work/new" -type f 2>/dev/null)"
 
-starts "parent folders are made" "${train[@]}" --max-steps 1 --checkpoint-dir "$work/a/b/ck" --log-json "$work/c/d/log" \
+starts "parent folders are created" "${train[@]}" --max-steps 1 --checkpoint-dir "$work/a/b/ck" --log-json "$work/c/d/log" \
     --tensorboard "$work/e/f/tb" --trace "$work/g/h/trace" &&
-    check "parent folders are made" test -s "$work/a/b/ck/latest/model.safetensors" -a -s "$work/c/d/log" \
+    check "parent folders are created" test -s "$work/a/b/ck/latest/model.safetensors" -a -s "$work/c/d/log" \
         -a -s "$work/g/h/trace/rank-0000.jsonl" -a -n "$(ls "$work/e/f/tb")"
-check "nothing but the run's own files is there" test -z "$(find "$work/a" "$work/c" "$work/e" "$work/g" -name '.*')"
+check "no temporary files are left" test -z "$(find "$work/a" "$work/c" "$work/e" "$work/g" -name '.*')"
 starts "eval" "$STARSTEP" eval --width 2,2,2,2 --data-dir "$work/data" --init "$work/a/b/ck/latest/model.safetensors" \
-    --log-json "$work/i/j/log" && check "eval makes its log's folder" test -s "$work/i/j/log"
-refused "eval does not write over a run's log" "log-json $work/c/d/log: has another run's log" "$STARSTEP" eval \
+    --log-json "$work/i/j/log" && check "eval creates the folder of its log" test -s "$work/i/j/log"
+refused "eval does not overwrite the log of a run" "log-json $work/c/d/log: has another run's log" "$STARSTEP" eval \
     --width 2,2,2,2 --data-dir "$work/data" --init "$work/a/b/ck/latest/model.safetensors" --log-json "$work/c/d/log"
 
-# What is no file on a disk is not tried.
+# Only regular files are checked at the start, not pipes.
 mkfifo "$work/pipe"
 cat "$work/pipe" >"$work/piped" &
 starts "--log-json to a pipe" "${train[@]}" --max-steps 1 --log-json "$work/pipe" && wait $! &&
     check "--log-json to a pipe" grep -q '"event":"end"' "$work/piped"
 
-# --check says what the run itself would say, leaves nothing, and needs neither launcher nor device.
+# --check reports the same errors as the run, leaves no files, and needs neither a launcher nor a device.
 ck=$work/a/b/ck
 alike() {
     local what=$1 message
@@ -88,11 +88,11 @@ alike() {
 alike "unknown option" --epoch 3
 alike "bad value" --precision fp8
 alike "too large a batch" --batch-size 100
-alike "no such data" --data-dir "$work/nowhere"
+alike "no such data set" --data-dir "$work/nowhere"
 alike "no data in the folder" --data-dir "$work/small"
-alike "unwritable" --tensorboard "$work/file"
+alike "an unwritable folder" --tensorboard "$work/file"
 alike "no such weights" --init "$work/nowhere"
-alike "other weights" --init "$ck/latest/model.safetensors" --width 2,2,2,4
+alike "weights of another width" --init "$ck/latest/model.safetensors" --width 2,2,2,4
 alike "another seed" --resume "$ck/latest" --seed 9
 alike "another model" --resume "$ck/latest" --width 2,2,2,4
 alike "--trace-steps without --trace" --trace-steps 2-4
@@ -102,20 +102,20 @@ truncate -s -8 "$work/cut/latest/model.safetensors"
 alike "another run's checkpoints" --checkpoint-dir "$ck"
 alike "another run's log" --log-json "$work/c/d/log"
 alike "damaged checkpoint" --checkpoint-dir "$work/cut" --resume auto
-refused "--check for 3 ranks" 'does not divide by 3 ranks' "${train[@]}" --check --ranks 3
-refused "--ranks without --check" '--ranks 2 goes with --check' "${train[@]}" --ranks 2
-# snapshot: what is there but the output of this test, and when files were written
+refused "--check for 3 ranks" 'is not divisible by 3 ranks' "${train[@]}" --check --ranks 3
+refused "--ranks without --check" '--ranks 2 needs --check' "${train[@]}" --ranks 2
+# snapshot: print all files except the output of this test, with modification times
 snapshot() {
     find "$work" -type d -print -o ! -path "$work/out" ! -path "$work/err" -printf '%p %y %s %T@\n' | sort
 }
 before=$(snapshot)
 what="--check"
-# As inside of a job, where a process alone would wait for three others
+# As in a job step, where a single process would wait for three others
 starts "$what" env SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_STEP_ID=0 "${train[@]}" --check --ranks 4 --checkpoint-dir "$ck" --resume auto \
     --log-json "$work/c/d/log" --tensorboard "$work/new/tb" --trace "$work/new/trace/x" --epochs 3
 says '^Resuming from .*1 step done.*(by 1 rank, now 4)'
 says '^Checked: wideresnet on 40 images with a global batch size of 8, 5 steps an epoch, 4 ranks on CPUs'
-check "$what: nothing has changed" test "$(snapshot)" = "$before"
+check "$what: no file is changed" test "$(snapshot)" = "$before"
 
 if starts "images" "$STARSTEP" data make tinyimagenet --out "$work/images" --train 12 --val 6 --classes 3; then
     train=("$STARSTEP" train --model resnet50 --batch-size 2 --epochs 1 --image-size 32 --data-dir "$work/images")

@@ -1,4 +1,5 @@
-/* test_ranks.c: what is said of ranks: where each runs, and GPUs that ranks of a node do not see of each other. */
+/* test_ranks.c: the reports of rank placement, and the warning about GPUs of a node that are not
+ * visible to all of its ranks. */
 #include "tests/data_common.h"
 #include "train/ranks.h"
 
@@ -70,7 +71,7 @@ START_TEST(lines)
     r.placement.ncores = 1;
     r.gpu_name[0] = r.bus_id[0] = '\0';
     prints(ss_rank_print_line, &r,
-           "rank 3: node7, local rank 1, GPU 0 (not there), core 8, 2 load workers; mpi, "
+           "rank 3: node7, local rank 1, GPU 0 (not found), core 8, 2 load workers; mpi, "
            "Open "
            "MPI 4.1.4\n");
 }
@@ -103,7 +104,7 @@ START_TEST(blocks)
     r.placement.communication = 0;
     prints(ss_rank_print_block, &r,
            "rank 3 of 1 on node7: 1 of 64 cores\n"
-           "  gpu:           0 is not there, this process may use 0\n"
+           "  gpu:           0 not found, this process can use 0\n"
            "  shared:        2 ranks of this node use this GPU\n"
            "  memory:        NUMA node 1, near the GPU\n"
            "  driver:        core 8\n"
@@ -117,15 +118,15 @@ static const struct {
     int numa, gpu_numa, device_nodes;
     const char *line;
 } memories[] = {
-    {SS_GPU_NEAR, 1, 1, 2, "NUMA node 1, never a device's, near the GPU"},
+    {SS_GPU_NEAR, 1, 1, 2, "NUMA node 1, host memory only, near the GPU"},
     {SS_GPU_NEAR, 1, -1, 0, "NUMA node 1, near the GPU"},
     {SS_GPU_NEAR, -1, -1, 0, "several NUMA nodes, near the GPU"},
-    {SS_GPU_NEAR, 1, 0, 0, "NUMA node 1; the GPU's own is 0, where this rank may use no core"},
+    {SS_GPU_NEAR, 1, 0, 0, "NUMA node 1; the GPU is near node 0, where this rank has no cores"},
     {SS_GPU_FAR, 1, 0, 0,
      "NUMA node 1; the GPU is near NUMA node 0, but the launcher bound this rank elsewhere"},
     {SS_GPU_FAR, 0, -1, 0,
-     "NUMA node 0; the GPU is elsewhere, but the launcher bound this rank here"},
-    {SS_GPU_UNKNOWN, 0, -1, 0, "NUMA node 0; this machine does not tell which is near the GPU"},
+     "NUMA node 0; the launcher bound this rank to cores far from the GPU"},
+    {SS_GPU_UNKNOWN, 0, -1, 0, "NUMA node 0; the node nearest to the GPU is unknown"},
 };
 
 START_TEST(memory_of_a_gpu)
@@ -147,19 +148,20 @@ START_TEST(memory_of_a_gpu)
 }
 END_TEST
 
-/* Ranks by node, and for each the GPUs that it sees and the bus of its own ('-': it computes on the CPU). */
+/* One character per rank: its node, the number of visible GPUs, and the bus ID of its GPU ('-':
+ * it computes on the CPU). */
 static const struct {
     const char *node, *sees, *bus;
-    const char *where; /* NULL: nothing is said */
+    const char *where; /* NULL: no warning */
     int ranks, least;
 } jobs[] = {
     {"0000", "4444", "abcd", NULL, 0, 0},
     {"0000", "1111", "abcd", "n0", 4, 1},
     {"0000", "3434", "abcd", "n0", 4, 3},
     {"0000", "4441", "abcd", "n0", 4, 1},
-    {"0000", "1111", "aaaa", NULL, 0, 0}, /* shared: NCCL tells */
+    {"0000", "1111", "aaaa", NULL, 0, 0}, /* shared: reported by NCCL */
     {"0000", "1111", "abca", NULL, 0, 0},
-    {"0123", "1111", "aaaa", NULL, 0, 0}, /* one a node */
+    {"0123", "1111", "aaaa", NULL, 0, 0}, /* one per node */
     {"0011", "1122", "abab", "n0", 2, 1},
     {"0011", "2211", "abab", "n1", 2, 1},
     {"0101", "1111", "aabb", "n0 and 1 more node", 2, 1},
@@ -195,8 +197,7 @@ START_TEST(hidden_gpus)
     ck_assert_ptr_nonnull(freopen("/dev/null", "w", stderr));
     snprintf(
         expected, sizeof expected,
-        "on %s %d ranks compute on GPUs, and a rank sees %d GPU%s: without sight of the others "
-        "NCCL does not",
+        "on %s %d ranks compute on GPUs, with only %d GPU%s visible to each: NCCL does not",
         jobs[_i].where, jobs[_i].ranks, jobs[_i].least, jobs[_i].least > 1 ? "s" : "");
     if (jobs[_i].where)
         ck_assert_msg(strstr(said, expected) != NULL, "%s", said);

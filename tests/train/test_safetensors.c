@@ -1,5 +1,5 @@
-/* test_safetensors.c: what is written is read back; every malformed file is refused with a message
- * that names the tensor, the field and the value; a failed write leaves the old file whole. */
+/* test_safetensors.c: round trips; malformed files are refused with a message that names the
+ * tensor, the field and the value; a failed write leaves the old file unchanged. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -70,7 +70,7 @@ START_TEST(round_trip)
 }
 END_TEST
 
-/* As many dimensions as there may be. */
+/* The maximum number of dimensions. */
 START_TEST(most_dimensions)
 {
     struct ss_st_tensor t = {"w", SS_ST_F32, SS_ST_MAX_DIMS, {1, 1, 2, 1, 1, 1, 1, 3}, weight, 24};
@@ -98,7 +98,7 @@ START_TEST(no_tensors)
 }
 END_TEST
 
-/* The same bytes read by a parser that shares no code with this one. */
+/* Read the file with a parser that shares no code with this one. */
 START_TEST(independent_reader)
 {
     static const char script[] =
@@ -127,7 +127,7 @@ START_TEST(independent_reader)
 }
 END_TEST
 
-/* A file made of a header text and data bytes; `length` overrides the header length if >= 0. */
+/* Parse a file of a header text and zeros as data; `length` overrides the header length if >= 0. */
 static enum ss_status parse(const char *json, size_t data_bytes, int64_t length)
 {
     static char bytes[65536];
@@ -138,7 +138,7 @@ static enum ss_status parse(const char *json, size_t data_bytes, int64_t length)
     memcpy(bytes + 8, json, n);
     n = length >= 0 ? (uint64_t)length : n;
     memcpy(bytes, &n, 8);
-    /* Exactly as long as the file, so that a sanitizer sees a read past the end. */
+    /* Allocate exactly the size of the file, so that a sanitizer detects a read past the end. */
     char *exact = malloc(total);
     memcpy(exact, bytes, total);
     struct ss_safetensors *st = NULL;
@@ -156,7 +156,7 @@ static const struct {
     const char *json;
     size_t data;
     int64_t length;
-    const char *message; /* a part of it; NULL: the file is well-formed */
+    const char *message; /* substring; NULL: the file is well-formed */
 } cases[] = {
     {ONE("F32", "[1]", "[0,4]"), 4, -1, NULL},
     {ONE("F32", "[1]", "[0,4]") "   ", 4, -1, NULL},
@@ -245,7 +245,7 @@ START_TEST(header_length_2_to_63)
 }
 END_TEST
 
-/* 640, 896, 1152 and 1408 are words that pickles begin with, too. */
+/* The header lengths 640, 896, 1152 and 1408 are also the first bytes of pickles. */
 START_TEST(header_lengths)
 {
     char json[2001] = "{}";
@@ -300,7 +300,7 @@ START_TEST(unreadable)
 }
 END_TEST
 
-/* Every truncation of a good file is refused. */
+/* Every truncation of a valid file is refused. */
 START_TEST(truncated)
 {
     struct ss_safetensors *st;
@@ -349,7 +349,8 @@ START_TEST(full_disk_keeps_previous_file)
 }
 END_TEST
 
-/* The options that a checkpoint notes: one that is younger than it had its default then. The caller closes *st. */
+/* Read the options recorded in a checkpoint. Options that are newer than the checkpoint get their
+ * defaults. The caller closes *st. */
 static enum ss_status find_options(const char *key, const char *value, struct ss_safetensors **st,
                                    struct ss_training_notes *notes)
 {
@@ -373,7 +374,7 @@ START_TEST(younger_option)
     ck_assert_int_eq(find_options("--base-1r", "0.3", &st, &notes), SS_ERR_FORMAT);
     ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "field --base-1r is unknown"));
     ss_safetensors_close(st);
-    /* Known, but nothing that a checkpoint notes. */
+    /* An option that checkpoints do not record. */
     ck_assert_int_eq(find_options("--epochs", "3", &st, &notes), SS_ERR_FORMAT);
     ss_safetensors_close(st);
 }

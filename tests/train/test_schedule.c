@@ -1,6 +1,6 @@
-/* test_schedule.c: learning rates by the options, against those that PyTorch's schedulers gave
- * (tests/reference/schedules.txt); what the options may not be together; a run that goes on with
- * another global batch. */
+/* test_schedule.c: compares the learning rates with those of PyTorch's schedulers
+ * (tests/reference/schedules.txt), checks refused combinations of options, and a run resumed with
+ * another global batch size. */
 #include "core/log.h"
 #include "tests/run_suite.h"
 #include "train/options.h"
@@ -12,7 +12,7 @@
 
 enum { BATCH = 1024, STEPS = 7 };
 
-/* Options as words in a text, which stays as long as they do. */
+/* Parse the words of text, which is modified and must outlive the options. */
 static struct ss_train_options parse(char *text)
 {
     struct ss_train_options o;
@@ -29,12 +29,12 @@ START_TEST(as_pytorch)
 {
     const char *srcdir = getenv("srcdir");
     char path[4096], *options = NULL, *rates = NULL;
-    size_t room[2] = {0};
+    size_t capacity[2] = {0};
     int cases = 0;
     snprintf(path, sizeof path, "%s/tests/reference/schedules.txt", srcdir ? srcdir : ".");
     FILE *f = fopen(path, "r");
     ck_assert_ptr_nonnull(f);
-    for (; getline(&options, &room[0], f) > 0 && getline(&rates, &room[1], f) > 0; cases++) {
+    for (; getline(&options, &capacity[0], f) > 0 && getline(&rates, &capacity[1], f) > 0; cases++) {
         struct ss_schedule s;
         char *at = options;
         const struct ss_train_course course = {.batch = BATCH,
@@ -68,8 +68,8 @@ static double rate_at(const char *options, struct ss_train_course course, int64_
     return ss_schedule_lr(&s, k);
 }
 
-/* After 5 of 10 epochs with batches twice as large, half of the way is done, be it in 35 steps, and
- * --max-steps counts those that were made. */
+/* After 5 of 10 epochs with a doubled batch size, half of the schedule is done, although only 35
+ * steps were made. --max-steps counts the steps made. */
 START_TEST(another_batch)
 {
     const struct ss_train_course first = {.batch = BATCH, .steps_per_epoch = 2 * STEPS},
@@ -101,7 +101,7 @@ static const struct refusal {
     {"--schedule multistep --milestones 0", "--milestones: 0 is out of range"},
     {"--warmup-steps 3 --warmup-epochs 0.5", "--warmup-steps 3 and --warmup-epochs 0.5 are the "
                                              "same in two units; give one of them"},
-    {"--schedule onecycle --warmup-steps 3", "--schedule onecycle rises by itself (--pct-start); "
+    {"--schedule onecycle --warmup-steps 3", "--schedule onecycle has its own warmup (--pct-start); "
                                              "leave --warmup-steps out"},
     {"--schedule onecycle --warmup-epochs 3", "leave --warmup-epochs out"},
     {"--lr-scale linear", "--lr-scale: \"linear\" is not none, or linear or sqrt with the batch"},
@@ -120,7 +120,7 @@ START_TEST(refused)
     snprintf(text, sizeof text, "%s", refusals[_i].options);
     const struct ss_train_options o = parse(text);
     ck_assert_int_eq(ss_train_schedule(&o, &course, &s), SS_ERR_INVALID);
-    ck_assert_msg(strstr(ss_log_last_error(), refusals[_i].says) != NULL, "\"%s\" lacks \"%s\"",
+    ck_assert_msg(strstr(ss_log_last_error(), refusals[_i].says) != NULL, "\"%s\" does not contain \"%s\"",
                   ss_log_last_error(), refusals[_i].says);
 }
 END_TEST

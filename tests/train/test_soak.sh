@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Memory is flat over 10,000 steps: what the process holds in the middle, it holds at the end.
+# Resident memory does not grow over 10,000 steps.
 . "${srcdir:-.}/tests/common.sh"
 
 if grep -qs '^SANITIZE_CFLAGS *= *[^ ]' "${top_builddir:-.}/Makefile" ||
     ldd "$STARSTEP" 2>/dev/null | grep -q 'lib[a-z]*san\.'; then
-    echo "skipped: a sanitizer keeps freed memory"
+    echo "skipped: sanitizers retain freed memory"
     exit 77
 fi
 
@@ -14,8 +14,7 @@ make_data 100 10
     --target-accuracy 2 --workers 2 --log-json "$work/log" >"$work/out" 2>"$work/err" </dev/null &
 pid=$!
 
-# Steps done and the memory held in KiB, a few times a second. The log is the only large thing, so
-# only its end is read.
+# Sample the step and the resident memory in KiB a few times per second. Only the end of the large log is read.
 : >"$work/memory"
 while alive $pid; do
     step=$(tail -n 1 "$work/log" 2>/dev/null | sed -n 's/.*"step":\([0-9]*\),.*/\1/p')
@@ -29,8 +28,8 @@ code=$?
 
 check "exit code 0" test $code -eq 0
 check "$STEPS steps" test "$(grep -c '"event":"step"' "$work/log")" -eq $STEPS
-# The most held before 30 % of the steps against the most after 60 %: growth of 1 MiB would be about
-# 200 bytes a step; 0.05 MiB was seen.
+# Compare the maximum between 10 % and 30 % of the steps to the maximum after 60 %. Growth of 1 MiB is about 200 bytes
+# per step; 0.05 MiB was measured.
 result=$(awk -v steps=$STEPS '
     $1 < 0.1 * steps { next }
     $1 < 0.3 * steps { if ($2 > early) early = $2; na++; next }

@@ -1,4 +1,4 @@
-/* test_stop.c: signals that ask a run to end, at moments that clock_gettime() below chooses. */
+/* test_stop.c: stop signals, at times controlled by the clock_gettime() below. */
 #include "tests/data_common.h"
 #include "train/stop.h"
 
@@ -10,12 +10,12 @@
 #include <time.h>
 #include <unistd.h>
 
-static atomic_long moved_s; /* how far the clock was put forward */
-static atomic_int meeting;  /* the next reading of the clock is overtaken by another thread's */
+static atomic_long moved_s; /* offset of the clock */
+static atomic_int meeting;  /* a signal to another thread is handled during the next clock read */
 static atomic_int arrived;
 static pthread_t other;
 
-/* The library's, too. */
+/* Replaces the C library's function, for libstarstep, too. */
 int clock_gettime(clockid_t id, struct timespec *now)
 {
     int rc = (int)syscall(SYS_clock_gettime, id, now);
@@ -43,8 +43,8 @@ static int asked(const struct ss_run *run)
     return run->stop && atomic_load(run->stop);
 }
 
-/* A launcher and a batch system send one each, two threads take them: the one whose handler began
- * later is done first. */
+/* The launcher and the batch system each send a signal, handled by two threads; the handler that
+ * starts later finishes first. */
 START_TEST(two_at_once)
 {
     struct ss_run run = {0};
@@ -86,7 +86,8 @@ START_TEST(later)
 }
 END_TEST
 
-/* As nohup and a shell's & start a program; a batch system's notice is taken all the same. */
+/* Ignored signals, as with nohup and the shell's &, stay ignored; the signals of a batch system are
+ * handled nevertheless. */
 START_TEST(ignored)
 {
     struct ss_run run = {0};
@@ -110,7 +111,7 @@ START_TEST(terminal_closed)
 }
 END_TEST
 
-/* A signal that comes late meets a run that has been freed. */
+/* A late signal after the run was freed. */
 START_TEST(after_the_run)
 {
     struct ss_run *run = calloc(1, sizeof *run);

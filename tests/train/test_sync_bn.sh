@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# --sync-bn: ranks that share BatchNorm's statistics train as one rank with the whole batch, which they do
-# not without it; the same bits again, after an interruption too; a rank that does not come to a sum of
-# statistics is named with it.
+# --sync-bn: ranks with synchronized BatchNorm statistics train like one rank with the global batch, unlike ranks
+# without it; repeated and resumed runs are bit-identical; a rank that does not reach an all-reduce of the statistics is
+# named in the error message, with the collective.
 #
 # Environment: as common.sh; PARITY_COMPARE (default tests/parity/parity_compare).
 . "${srcdir:-.}/tests/common.sh"
@@ -12,7 +12,7 @@ make_data 192 24
 train=(--data-dir "$work/data" --width 4,4,8,8 --batch-size 16 --seed 1 --dropout 0 --no-augment
     --base-lr 0.0005 --epochs 1 --max-steps 12 --target-accuracy 2 --workers 1)
 
-# trains NAME RANKS OPTION...: leaves $work/NAME and $work/NAME.log
+# trains NAME RANKS OPTION...: train with checkpoints in $work/NAME and the log $work/NAME.log
 trains() {
     local name=$1 ranks=$2
     shift 2
@@ -22,14 +22,14 @@ trains() {
     starts "$name" "${command[@]}"
 }
 
-# as_reference NAME: its log in the form of a recorded one
+# as_reference NAME: convert the log to the format of a recorded reference
 as_reference() {
     sed -n '/"event":"step"/s/.*"loss":\([^,}]*\).*/\1/p' "$work/$1.log" | paste -sd, | sed 's/.*/{"losses":[&],/'
     sed -n '/"event":"epoch"/s/.*"val_loss":\([^,}]*\),"val_accuracy":\([^,}]*\).*/\1 \2/p' "$work/$1.log" |
         awk '{ printf "\"eval\":{\"samples\":24,\"loss\":%s,\"correct\":%d}}\n", $1, $2 * 24 + 0.5 }'
 }
 
-# like ONE OTHER: losses, the validation by running statistics, every tensor and running statistic
+# like ONE OTHER: compare the losses, the validation with running statistics, and all tensors and running statistics
 like() {
     as_reference "$1" >"$work/$1.json"
     run "$COMPARE" "$work/$1.json" "$work/$1/latest/model.safetensors" "$work/$2.log" "$work/$2/latest/model.safetensors"
@@ -42,14 +42,14 @@ same_bits() {
     return $code
 }
 
-# From trained weights: the shifts of a fresh BatchNorm are so small that one element on the other side of a
-# ReLU, which rounding may decide, shows in them.
+# Start from trained weights: the shifts of a new BatchNorm are so small that a single element on the other side of a
+# ReLU, due to rounding, has a visible effect.
 trains begin 1 --base-lr 0.05
 train+=(--init "$work/begin/latest/model.safetensors")
 
 trains one 1
 trains alone 1 --sync-bn
-check "one rank: the option changes no bit" same_bits one alone
+check "one rank: bit-identical with the option" same_bits one alone
 if ! have_ranks; then
     echo "no mpiexec, or a build without MPI: one rank only"
     finish
@@ -57,22 +57,22 @@ fi
 
 for ranks in 2 4; do
     trains shared$ranks $ranks --sync-bn
-    check "$ranks ranks: as one with the whole batch" like one shared$ranks
+    check "$ranks ranks: like one with the global batch" like one shared$ranks
 done
 trains apart 2
 like one apart
-check "without --sync-bn they do not" [ $code -eq 1 ]
+check "without --sync-bn: different" [ $code -eq 1 ]
 
 trains again 2 --sync-bn --workers 2
-check "the same bits again" same_bits shared2 again
+check "repeated: bit-identical" same_bits shared2 again
 for other in "--bucket-mb 0.01 --first-bucket-mb 0.005" "--no-overlap" "--bucket-mb auto"; do
     # shellcheck disable=SC2086 # options are words
     trains other 2 --sync-bn $other
-    check "$other: the same bits" same_bits shared2 other
+    check "$other: bit-identical" same_bits shared2 other
 done
 trains micro1 1 --accumulate 2
 trains micro2 2 --accumulate 2 --sync-bn
-check "micro-steps" like micro1 micro2
+check "gradient accumulation" like micro1 micro2
 
 trains parts 2 --sync-bn --max-steps 5
 what="resumed without it"
@@ -81,7 +81,7 @@ check "$what: refused" [ $code -ne 0 ]
 says '--sync-bn'
 run "$MPIEXEC" -n 2 "$STARSTEP" train "${train[@]}" --checkpoint-dir "$work/parts" --resume auto --sync-bn
 check "resumed: exit code $code" [ $code -eq 0 ]
-check "resumed: the same bits" same_bits shared2 parts
+check "resumed: bit-identical" same_bits shared2 parts
 
 make_rank_wrapper
 for signal in KILL STOP; do

@@ -1,5 +1,5 @@
-/* test_tensorboard.c: TensorBoard's event files as a reader that is written apart from the writer
- * finds them; damage; files that cannot be written. */
+/* test_tensorboard.c: reads TensorBoard event files with a reader independent of the writer;
+ * damaged files; write failures. */
 #include "tests/data_common.h"
 #include "tests/train/events_reader.h"
 #include "train/tensorboard.h"
@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-/* The names in a folder inside the temporary one, sorted; at most 8. */
+/* The sorted names in a subfolder of the temporary folder, at most 8. */
 static char names[8][256];
 
 static int list(const char *dir)
@@ -95,7 +95,7 @@ START_TEST(round_trip)
     struct ss_tensorboard *t = open_in("new/folder");
     double after = (double)time(NULL);
     write_all_scalars(t);
-    /* Read before it is closed: a killed run leaves all that was written. */
+    /* Read the file before it is closed: a killed run leaves all written records. */
     unsigned char *bytes = only_file("new/folder", &size);
     ck_assert_msg(events_parse(bytes, size, &e) == 0, "%s", e.error);
     ck_assert(e.start >= before && e.start <= after);
@@ -108,7 +108,8 @@ START_TEST(round_trip)
 }
 END_TEST
 
-/* In place of the C library's: not 0, and writes are interrupted, or take at most 7 bytes. */
+/* If not 0, the write() below, which replaces that of the C library, alternately fails with EINTR
+ * and writes at most 7 bytes. */
 static int trickle;
 
 ssize_t write(int fd, const void *bytes, size_t size)
@@ -138,8 +139,8 @@ START_TEST(short_writes)
 }
 END_TEST
 
-/* Byte for byte what the formats' documents give, worked out by hand: key 0x09 is field 1 of 8
- * bytes, 0x10 field 2 as a varint, 0x2a field 5 with a length, 0x0a field 1 with a length, 0x15
+/* The expected bytes, derived by hand from the specification of the formats: key 0x09 is field 1 of
+ * 8 bytes, 0x10 field 2 as a varint, 0x2a field 5 with a length, 0x0a field 1 with a length, 0x15
  * field 2 of 4 bytes. */
 START_TEST(known_bytes)
 {
@@ -163,7 +164,7 @@ START_TEST(known_bytes)
 }
 END_TEST
 
-/* Beyond a float: infinite or zero, not an error. */
+/* Values outside the range of a float become infinite or zero, without an error. */
 START_TEST(doubles)
 {
     struct events e;
@@ -183,7 +184,7 @@ START_TEST(doubles)
 }
 END_TEST
 
-/* Two starts, in one second and one process: two files, in the order of their starts. */
+/* Two files opened in the same second by the same process have different names, in order. */
 START_TEST(file_names)
 {
     char host[256] = "", want[400];
@@ -231,8 +232,8 @@ START_TEST(tag_lengths)
 }
 END_TEST
 
-/* The reader, on a file that the writer made: what is cut anywhere but between records, and any bit
- * that is turned, is seen, and all scalars before it are as they were. */
+/* A file with some scalars. The tests of damage below check that the reader detects truncation
+ * within a record and any flipped bit, and returns all preceding scalars. */
 static unsigned char *small_file(size_t *size)
 {
     struct ss_tensorboard *t = open_in("d");
@@ -250,7 +251,7 @@ START_TEST(cut_file)
     size_t size, ends = 0;
     unsigned char *bytes = small_file(&size);
     for (size_t n = 0; n <= size; n++) {
-        /* So that reading beyond the end is seen by a sanitizer. */
+        /* Allocate exactly n bytes, so that a sanitizer detects a read past the end. */
         unsigned char *cut = malloc(n ? n : 1);
         ck_assert_ptr_nonnull(cut);
         memcpy(cut, bytes, n);
@@ -288,8 +289,9 @@ START_TEST(turned_bit)
 }
 END_TEST
 
-/* A file size limit stands for a full disk: a write takes a part, the next one nothing. The record
- * that does not fit is cut off, told once, and none follows, though there is room again. */
+/* A file size limit emulates a full disk: one write is partial, the next one fails. The incomplete
+ * record is removed and the error is reported once. No record follows, even when space is free
+ * again. */
 START_TEST(full_disk)
 {
     struct events e;
@@ -303,7 +305,7 @@ START_TEST(full_disk)
     fit--;
     ck_assert_int_eq(status, SS_ERR_IO);
     ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "cannot write: File too large; it ends after "
-                                                      "its last whole record: make room there"));
+                                                      "its last complete record: free space there"));
     ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "/d/events.out.tfevents."));
     ss_fail(SS_ERR_IO, "another error");
     fill_disk(RLIM_INFINITY);
@@ -314,7 +316,7 @@ START_TEST(full_disk)
     unsigned char *bytes = only_file("d", &size);
     ck_assert_msg(events_parse(bytes, size, &e) == 0, "%s", e.error);
     ck_assert_uint_eq(e.count, fit);
-    /* An event: time 9, step 2, summary 2, value 2, tag 3, number 5. */
+    /* Bytes of an event: time 9, step 2, summary 2, value 2, tag 3, number 5. */
     ck_assert_uint_eq(size, 40 + fit * (16 + 23));
     ck_assert_uint_eq(fit, (500 - 40) / 39);
     events_free(&e);
@@ -322,7 +324,7 @@ START_TEST(full_disk)
 }
 END_TEST
 
-/* No room for the first record: no file is left. */
+/* No space for the first record: no file is left. */
 START_TEST(full_disk_at_start)
 {
     struct ss_tensorboard *t = NULL;
@@ -351,7 +353,7 @@ START_TEST(no_folder)
     long_name[sizeof long_name - 1] = '\0';
     expect_error(ss_tensorboard_open(long_name, &t), SS_ERR_INVALID, "name is too long");
     ck_assert_ptr_null(t);
-    /* Where not even root can create a file. */
+    /* Even root cannot create a file there. */
     expect_error(ss_tensorboard_open("/proc", &t), SS_ERR_IO, "cannot create the file: ");
     ck_assert_ptr_null(t);
 }
@@ -362,7 +364,7 @@ START_TEST(unwritable_folder)
     struct ss_tensorboard *t = NULL;
     ck_assert_int_eq(mkdir(in_folder("d"), 0555), 0);
     ck_assert_int_eq(chmod(folder, 0755), 0);
-    /* Root may write anywhere: be someone else, where that is allowed. */
+    /* Root can write anywhere: become another user, if permitted. */
     int was_root = geteuid() == 0;
     if (was_root && seteuid(65534) != 0)
         return;

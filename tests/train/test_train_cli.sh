@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# The command line on one rank: what a run prints, logs and leaves behind, and what it does with
-# --max-steps, --target-accuracy, --lr-step, --keep, --init and a signal.
+# The command line on one rank: output, log and files of a run, and the effect of --max-steps, --target-accuracy,
+# --lr-step, --keep, --init and signals.
 . "${srcdir:-.}/tests/common.sh"
 
 make_data 80 24
 train=("$STARSTEP" train --data-dir "$work/data" --width 8,8,16,16 --batch-size 16 --seed 1 --overwrite)
 
-# events FILE KIND KEY: the values of a key, one a line
+# events FILE KIND KEY: print the values of KEY in all events of this kind, one per line
 events() {
     sed -n "/\"event\":\"$2\"/s/.*\"$3\":\([^,}]*\).*/\1/p" "$1"
 }
@@ -19,7 +19,7 @@ json_parses() {
     fi
 }
 
-# same A B: equal text, with a word about it if not
+# same A B: compare two strings, and print them if they differ
 same() {
     [ "$1" = "$2" ] || { echo "    \"$1\" is not \"$2\""; false; }
 }
@@ -36,44 +36,44 @@ for line in 'Final accuracy: ' 'Total training time: ' 'Throughput: ' 'Number of
     check "summary: $line" grep -q "^$line" "$work/out"
 done
 check "the log is JSON" json_parses "$work/log"
-check "one event a step, numbered" same "$(events "$work/log" step step | tr '\n' ' ')" "1 2 3 4 5 6 7 8 9 10 "
-check "epochs of steps" same "$(events "$work/log" step epoch | tr '\n' ' ')" "1 1 1 1 1 2 2 2 2 2 "
+check "one event per step, numbered" same "$(events "$work/log" step step | tr '\n' ' ')" "1 2 3 4 5 6 7 8 9 10 "
+check "epochs of the steps" same "$(events "$work/log" step epoch | tr '\n' ' ')" "1 1 1 1 1 2 2 2 2 2 "
 check "learning rates" same "$(events "$work/log" step lr | sort -u | awk '{printf "%.6g ", $1}')" "0.01 0.02 "
-check "the rate falls with the epoch" same "$(events "$work/log" epoch lr | awk '{printf "%.6g ", $1}')" "0.02 0.01 "
+check "the learning rate decreases with the epoch" same "$(events "$work/log" epoch lr | awk '{printf "%.6g ", $1}')" "0.02 0.01 "
 check "an event for each epoch" same "$(events "$work/log" epoch step | tr '\n' ' ')" "5 10 "
 check "start and end" same "$(grep -c '"event":"start"\|"event":"end"' "$work/log")" 2
 mean=$(events "$work/log" step loss | tail -n 5 | awk '{s += $1} END {printf "%.6f", s / 5}')
-check "training loss: the mean of the steps'" same "$mean" "$(events "$work/log" epoch train_loss | tail -n 1 | awk '{printf "%.6f", $1}')"
+check "training loss: the mean over the steps" same "$mean" "$(events "$work/log" epoch train_loss | tail -n 1 | awk '{printf "%.6f", $1}')"
 for folder in latest epoch-0001 epoch-0002; do
     check "checkpoint $folder" test -s "$work/ck/$folder/model.safetensors"
 done
 check "latest is the last epoch" cmp -s "$work/ck/latest/model.safetensors" "$work/ck/epoch-0002/model.safetensors"
 check "epochs differ" test "$(cksum <"$work/ck/epoch-0001/model.safetensors")" != "$(cksum <"$work/ck/epoch-0002/model.safetensors")"
-check "nothing else is left" same "$(find "$work/ck" -type f | wc -l) $(find "$work/ck" -name 'training.safetensors' | wc -l)" "8 2"
+check "no other files are left" same "$(find "$work/ck" -type f | wc -l) $(find "$work/ck" -name 'training.safetensors' | wc -l)" "8 2"
 val_loss=$(events "$work/log" epoch val_loss | tail -n 1 | awk '{printf "%.6f", $1}')
 accuracy=$(events "$work/log" epoch val_accuracy | tail -n 1 | awk '{printf "%.4f", $1}')
 top5=$(events "$work/log" epoch val_top5 | tail -n 1 | awk '{printf "%.4f", $1}')
 
-# The same run again gives the same weights, progress bar or not.
+# A repeated run gives the same weights. Progress output.
 starts "repeated" "${train[@]}" --epochs 2 --lr-step 1 --lr-gamma 0.5 --base-lr 0.02 --checkpoint-dir "$work/ck2"
-check "two runs are bit-equal" cmp -s "$work/ck/latest/model.safetensors" "$work/ck2/latest/model.safetensors"
+check "two runs are bit-identical" cmp -s "$work/ck/latest/model.safetensors" "$work/ck2/latest/model.safetensors"
 run env STARSTEP_PROGRESS=bar "${train[@]}" --epochs 1 --lr-step 1
 check "progress bar" grep -q 'Epoch 1/1 \[' "$work/err"
 run env STARSTEP_PROGRESS=0.000001 "${train[@]}" --batch-size 4 --epochs 1 --lr-step 1
 check "progress lines" grep -qE '^Epoch 1/1, step [1-9][0-9]*/[0-9]+: loss [0-9.]+, [0-9.]+ img/s$' "$work/err"
 run env STARSTEP_PROGRESS=none "${train[@]}" --epochs 1 --lr-step 1
 check "no progress" eval '! grep -q "Epoch 1/1" "$work/err"'
-refused "a pace that is none" 'STARSTEP_PROGRESS=often: say bar, none, or the seconds between two lines$' \
+refused "invalid STARSTEP_PROGRESS" 'STARSTEP_PROGRESS=often: use bar, none, or the seconds between two lines$' \
     env STARSTEP_PROGRESS=often "${train[@]}" --epochs 1
 
 latest=$work/ck/latest/model.safetensors
 starts "eval" "$STARSTEP" eval --data-dir "$work/data" --width 8,8,16,16 --batch-size 16 --init "$latest"
-check "eval gives the last epoch's loss and accuracy" \
+check "eval: loss and accuracy of the last epoch" \
     grep -q "^Validation loss=$val_loss, Accuracy=$accuracy (.*, Top-5=$top5\$" "$work/out"
-starts "eval, another batch" "$STARSTEP" eval --data-dir "$work/data" --width 8,8,16,16 --batch-size 7 --init "$latest"
-check "eval does not depend on the batch" grep -q "^Validation loss=${val_loss%??}.*, Accuracy=$accuracy (.* of 24 images)" "$work/out"
+starts "eval, another batch size" "$STARSTEP" eval --data-dir "$work/data" --width 8,8,16,16 --batch-size 7 --init "$latest"
+check "eval does not depend on the batch size" grep -q "^Validation loss=${val_loss%??}.*, Accuracy=$accuracy (.* of 24 images)" "$work/out"
 
-# Going on from a checkpoint: its weights, and its count of batches.
+# A run initialized from a checkpoint continues with its weights and num_batches_tracked.
 tracked() {
     "$PYTHON" - "$1" <<'END'
 import json, struct, sys
@@ -90,27 +90,27 @@ if [ -n "$PYTHON" ]; then
     check "10 batches after 10 steps" same "$(tracked "$latest")" 10
     check "13 after 3 more" same "$(tracked "$work/ck3/latest/model.safetensors")" 13
 else
-    echo "skipped: no python3 to read the count of batches"
+    echo "skipped: no python3 to read num_batches_tracked"
 fi
 
-# Ends.
+# End of a run.
 starts "--max-steps 7" "${train[@]}" --epochs 9 --max-steps 7 --target-accuracy 2 --log-json "$work/log" --checkpoint-dir "$work/max"
 check "--max-steps 7: 7 steps" same "$(events "$work/log" step step | tail -n 1)" 7
 check "--max-steps 7: evaluated and saved" test -s "$work/max/epoch-0002/model.safetensors"
 starts "--max-steps 5" "${train[@]}" --epochs 9 --max-steps 5 --target-accuracy 2 --log-json "$work/log"
 check "--max-steps at the end of an epoch" same "$(events "$work/log" epoch step | tr '\n' ' ')" "5 "
 starts "early stop" "${train[@]}" --epochs 9 --target-accuracy 0.0 --patience 2 --log-json "$work/log"
-check "the target holds for 2 epochs: stop" same "$(events "$work/log" epoch epoch | tail -n 1)" 2
-check "and says so" grep -q '^Target accuracy reached. Early stopping after epoch 2' "$work/out"
+check "the target is reached for 2 epochs: stop" same "$(events "$work/log" epoch epoch | tail -n 1)" 2
+check "and a message" grep -q '^Target accuracy reached. Early stopping after epoch 2' "$work/out"
 starts "--keep" "${train[@]}" --epochs 3 --target-accuracy 2 --keep 1 --checkpoint-dir "$work/keep"
-check "--keep 1 keeps one epoch" same "$(ls "$work/keep" | tr '\n' ' ')" "epoch-0003 latest "
+check "--keep 1 retains one epoch" same "$(ls "$work/keep" | tr '\n' ' ')" "epoch-0003 latest "
 starts "--momentum 0" "${train[@]}" --epochs 1 --momentum 0 --dropout 0 --no-augment --no-shuffle && ok "--momentum 0"
-starts "one image a step" "${train[@]}" --batch-size 1 --max-steps 3 && ok "one image a step"
+starts "one image per step" "${train[@]}" --batch-size 1 --max-steps 3 && ok "one image per step"
 starts "--per-rank-batch-size" "${train[@]}" --batch-size 16 --per-rank-batch-size 16 --max-steps 1 && ok "both batch sizes, equal"
 starts "--data-dir=DIR" "$STARSTEP" train --data-dir="$work/data" --width=2,2,2,2 --batch-size=80 --epochs=1 --slots=1 --workers=3 --conv-algo=direct && ok "options written with ="
 
-# signalled NAME THEN: a run that gets this signal, and at once another one as from a launcher and a
-# batch system, ends soon, at a step, with code 3 and a checkpoint.
+# signalled NAME THEN: a run that receives signal NAME and immediately afterward signal THEN, as from a launcher and a
+# batch system, ends soon, after a step, with code 3 and a checkpoint.
 signalled() {
     rm -f "$work/log"
     env --default-signal=INT,HUP "${train[@]}" --epochs 100000 --target-accuracy 2 --checkpoint-dir "$work/ck-$1" --log-json "$work/log" --keep 1 \
@@ -131,16 +131,16 @@ signalled() {
     check "SIG$1: message" grep -qx "starstep: error: interrupted by a signal after step $steps; --resume auto continues from the checkpoint" "$work/err"
     check "SIG$1: all steps submitted are in the log" same "$(events "$work/log" step step | wc -l)" "$steps"
     check "SIG$1: no evaluation before the end" same "$(events "$work/log" epoch epoch | wc -l)" $(((steps - 1) / 5))
-    check "SIG$1: nothing half-written" same "$(half_written "$work/ck-$1")" ""
-    starts "SIG$1: the checkpoint is whole" "$STARSTEP" eval --data-dir "$work/data" --width 8,8,16,16 --batch-size 16 \
-        --init "$work/ck-$1/latest/model.safetensors" && ok "SIG$1: the checkpoint is whole"
+    check "SIG$1: no partial files" same "$(half_written "$work/ck-$1")" ""
+    starts "SIG$1: the checkpoint is valid" "$STARSTEP" eval --data-dir "$work/data" --width 8,8,16,16 --batch-size 16 \
+        --init "$work/ck-$1/latest/model.safetensors" && ok "SIG$1: the checkpoint is valid"
 }
 signalled TERM TERM
 signalled USR1 TERM
 signalled INT INT
 signalled HUP HUP
 if [ -n "$PYTHON" ] && "$PYTHON" -c 'import os; os.openpty()' 2>/dev/null; then
-    # A terminal that is closed: what the run still prints there cannot be written.
+    # A closed terminal: further output of the run fails.
     rm -f "$work/log"
     "$PYTHON" -c '
 import os, pty, sys, time
@@ -162,7 +162,7 @@ check "plan: a table" grep -q '^training step: [0-9]* tasks' "$work/out"
 starts "plan --format dot" "$STARSTEP" plan --width 8,8,16,16 --batch-size 16 --format dot --out "$work/plan.dot"
 check "plan: DOT to a file" grep -q '^digraph "wideresnet"' "$work/plan.dot"
 if command -v dot >/dev/null; then
-    check "graphviz reads it" dot -Tsvg -o "$work/plan.svg" "$work/plan.dot"
+    check "Graphviz accepts it" dot -Tsvg -o "$work/plan.svg" "$work/plan.dot"
 fi
 starts "info" "$STARSTEP" info
 for line in 'starstep [0-9]' 'runtime: *StarPU' 'kernels: *oneDNN' 'mpi: ' 'devices: *cpu (fp32, bf16)' 'bf16 on cpu: *computed in fp32' \
@@ -181,12 +181,12 @@ for command in "" train eval plan info data "data make" "data convert" "data fet
     starts "$command --help" "$STARSTEP" $command --help
     check "${command:-starstep} --help" grep -q '^usage: ' "$work/out"
 done
-# Options that scripts rely on are in train's help.
+# The help of train contains the options that scripts rely on.
 "$STARSTEP" train --help all >"$work/out"
 for option in model width data-dir batch-size per-rank-batch-size epochs max-steps base-lr momentum \
     weight-decay lr-step lr-gamma target-accuracy patience bucket-mb first-bucket-mb workers seed \
     no-shuffle no-augment dropout init checkpoint-dir log-json device precision; do
-    grep -q "^  --$option " "$work/out" || fail "train --help does not have --$option"
+    grep -q "^  --$option " "$work/out" || fail "train --help does not list --$option"
 done
 
 # usage WHAT PATTERN ARGUMENT...: exit code 2

@@ -1,7 +1,7 @@
-# Trying settings of a training.
+# Search for fast settings
 UNIT_TESTS += tests/tune/test_tune
 tests_tune_test_tune_SOURCES = tests/tune/test_tune.c
 tests_tune_test_tune_LDADD = $(TEST_LIBS) -lm
 
-# Runs train on CPUs, for which oneDNN is needed
+# Trains on CPUs, which requires oneDNN
 TESTS += tests/tune/test_tune_run.sh

@@ -1,4 +1,5 @@
-/* test_tune.c: what is tried next and what is found, on made-up times of runs; and the test behind it. */
+/* test_tune.c: the choice of trials and the result of a search, with simulated run times; the
+ * significance test. */
 #include "tests/run_suite.h"
 #include "core/rng.h"
 #include "tune/tune.h"
@@ -6,16 +7,16 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- the chance ---------------------------------------------------------------------------------- */
+/* ---- p-values ---- */
 
 START_TEST(chances_are_those_of_tables)
 {
-    /* Ages at which diabetes was found, of men and of women: the example of scipy.stats.mannwhitneyu. */
+    /* Example of scipy.stats.mannwhitneyu: ages at which diabetes was diagnosed. */
     const double men[] = {19, 22, 16, 29, 24}, women[] = {20, 11, 17, 12};
     const double low[] = {1, 2, 3, 4}, high[] = {5, 6, 7, 8}, mixed[] = {1, 6, 3, 8};
     ck_assert_double_eq_tol(ss_tune_p_value(men, 5, women, 4), 1. / 9, 1e-12);
     ck_assert_double_eq_tol(ss_tune_p_value(women, 4, men, 5), 1. / 9, 1e-12);
-    /* All of one above all of the other: 2 of the 70 orders. */
+    /* All of one sample above all of the other: 2 of 70 orders. */
     ck_assert_double_eq_tol(ss_tune_p_value(low, 4, high, 4), 2. / 70, 1e-12);
     ck_assert_double_eq_tol(ss_tune_p_value(low, 2, high, 4), 2. / 15, 1e-12);
     ck_assert_double_eq_tol(ss_tune_p_value(low, 4, mixed, 4), 0.485714285714285, 1e-12);
@@ -24,7 +25,7 @@ START_TEST(chances_are_those_of_tables)
 }
 END_TEST
 
-/* Over all orders of two lists, at most a share of p has a chance of p. */
+/* Of all orders of two samples, at most a fraction p has a p-value of at most p. */
 START_TEST(chances_are_kept)
 {
     enum { A = 4, B = 5, ALL = A + B };
@@ -51,13 +52,13 @@ START_TEST(chances_are_kept)
 }
 END_TEST
 
-/* ---- what is tried ------------------------------------------------------------------------------- */
+/* ---- trials ---- */
 
 enum { IMAGES = 64 };
 
 static struct ss_tune_options options;
 
-/* As made by "starstep tune slots=2,3,... -- --batch-size 64". */
+/* As "starstep tune slots=2,3,... -- --batch-size 64" does. */
 static void open_tune(struct ss_tune *t, const char *const *word, size_t words)
 {
     options = (struct ss_tune_options){.dir = "none",
@@ -72,11 +73,10 @@ static void open_tune(struct ss_tune *t, const char *const *word, size_t words)
     ck_assert_int_eq(ss_tune_add(t, (char *const *)word, words), SS_OK);
 }
 
-/* A machine on which a run as given makes 100 images/s, and settings what their effects are; noise: of a
- * run, as a share. */
+/* A simulated machine: the baseline runs at 100 images/s. */
 struct machine {
-    double noise;
-    const char *fast[2]; /* settings that make it 1.05 times as fast, each */
+    double noise;        /* relative standard deviation of a run's rate */
+    const char *fast[2]; /* each of these settings is 1.05 times as fast */
     const char *slow;    /* half as fast */
     const char *bad;     /* fails */
     struct ss_rng rng;
@@ -138,16 +138,16 @@ START_TEST(each_runs_once_a_round)
     ck_assert_uint_eq(count(&t, SS_TUNE_SINGLE, SS_TUNE_BASELINE), 5);
     ck_assert_uint_eq(count(&t, SS_TUNE_SINGLE, SS_TUNE_REPEAT), 5);
     ck_assert_uint_eq(count(&t, SS_TUNE_SINGLE, "slots=8"), 5);
-    ck_assert_uint_eq(count(&t, SS_TUNE_SINGLE, "slots=2"), 3); /* surely slower */
+    ck_assert_uint_eq(count(&t, SS_TUNE_SINGLE, "slots=2"), 3); /* clearly slower */
     ck_assert_uint_eq(count(&t, SS_TUNE_SINGLE, "slots=3"), 1);
-    for (size_t i = 2; i < t.nresults; i++) /* a round is over before the next one begins */
+    for (size_t i = 2; i < t.nresults; i++) /* a round ends before the next one starts */
         ck_assert(t.results[i].trial.stage > t.results[i - 1].trial.stage ||
                   t.results[i].trial.round >= t.results[i - 1].trial.round);
     ss_tune_close(&t);
 }
 END_TEST
 
-/* Two rounds have different orders, and another seed has others. */
+/* Orders differ between rounds and between seeds. */
 START_TEST(orders_are_of_chance)
 {
     char order[2][4][4096] = {{{0}}};
@@ -168,7 +168,7 @@ START_TEST(orders_are_of_chance)
 }
 END_TEST
 
-/* Two settings of 5 % each, in noise of 1 %: they are found, together. */
+/* Two settings with a gain of 5 % each are found together despite 1 % noise. */
 START_TEST(what_is_faster_is_found)
 {
     for (uint64_t seed = 0; seed < 20; seed++) {
@@ -187,7 +187,7 @@ START_TEST(what_is_faster_is_found)
 }
 END_TEST
 
-/* Where nothing matters, something is seldom found: in one of 25 cases at most. */
+/* If no setting has an effect, at most one of 25 searches reports one. */
 START_TEST(noise_is_not_taken_for_an_effect)
 {
     enum { CASES = 200 };
@@ -204,7 +204,7 @@ START_TEST(noise_is_not_taken_for_an_effect)
         found += ss_tune_best(&t, all);
         ss_tune_close(&t);
     }
-    ck_assert_int_gt(tried, 10); /* the runs of their own are what keeps them out */
+    ck_assert_int_gt(tried, 10); /* fresh runs reject them */
     ck_assert_int_le(25 * found, CASES);
 }
 END_TEST
@@ -220,7 +220,7 @@ START_TEST(time_is_kept)
     ck_assert_double_ge(ss_tune_elapsed(&t), 84);
     ck_assert_uint_ge(count(&t, SS_TUNE_COMBINED, "slots=6"), 6);
     const size_t before = t.nresults;
-    options.minutes = 4; /* goes on */
+    options.minutes = 4; /* resumes */
     options.rounds = 20;
     run_all(&t, &m, 4);
     ck_assert_uint_gt(t.nresults, before);
@@ -234,7 +234,7 @@ START_TEST(time_is_kept)
 }
 END_TEST
 
-/* Threads are of the cores that ranks leave. */
+/* "threads" is not combined with "ranks": it was measured with other cores per rank. */
 START_TEST(ranks_decide_the_threads)
 {
     const char *const two[] = {"ranks=2", "threads=3"};
@@ -258,7 +258,7 @@ START_TEST(steps_follow_the_trial)
     open_tune(&t, words, WORDS);
     ck_assert_int_eq(ss_tune_steps(&t, SS_TUNE_SINGLE).measured, 8);
     ck_assert(ss_tune_next_trial(&t, &trial));
-    run_once(&t, &m, &trial); /* 0.64 s a step */
+    run_once(&t, &m, &trial); /* 0.64 s per step */
     ck_assert_int_eq(ss_tune_steps(&t, SS_TUNE_SINGLE).measured, 10);
     options.seconds = 64;
     ck_assert_int_eq(ss_tune_steps(&t, SS_TUNE_SINGLE).measured, 100);

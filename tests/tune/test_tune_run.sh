@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# starstep tune: a search over settings of a small training on this machine: output files, resuming, invalid input.
+# Tests starstep tune with a small training on this machine: output files, resuming, invalid input.
 . "${srcdir:-.}/tests/common.sh"
 make_data 640 16
 given=(--data-dir "$work/data" --width 2,2,2,2 --device cpu)
 tune=("$STARSTEP" tune --seconds 0.05 --rounds 3 --minutes 60)
 
-# ran DIR: number of results
+# ran DIR: prints the number of results
 ran() {
     grep -c '"stage"' "$1/results.json"
 }
@@ -13,21 +13,21 @@ ran() {
 what="some settings"
 run "${tune[@]}" --out "$work/a" slots=1,4 SOME_VARIABLE=1 bucket-mb=auto -- "${given[@]}" --batch-size 16
 check "$what" test $code = 0
-check "$what: the baseline runs twice a round" grep -q '^baseline  *6 ' "$work/out"
+check "$what: the baseline runs twice per round" grep -q '^baseline  *6 ' "$work/out"
 check "$what: the baseline's value is skipped" eval '! grep -q slots=4 "$work/out"'
 check "$what: each in every round" eval '[ "$(grep -c -E "^(slots=1|SOME_VARIABLE=1|bucket-mb=auto) +3 " "$work/out")" = 3 ]'
-check "$what: the table is kept" cmp -s "$work/out" "$work/a/table.txt"
-check "$what: a line of each run" test "$(grep -c 'images/s$' "$work/err")" = "$(ran "$work/a")"
+check "$what: the table is saved" cmp -s "$work/out" "$work/a/table.txt"
+check "$what: one line per run" test "$(grep -c 'images/s$' "$work/err")" = "$(ran "$work/a")"
 before=$(ran "$work/a")
 run "${tune[@]}" --out "$work/a" slots=1,4 SOME_VARIABLE=1 bucket-mb=auto -- "${given[@]}" --batch-size 16
 check "$what: nothing is left to run" test $code = 0 -a "$(ran "$work/a")" = "$before" -a ! -s "$work/err"
-refused "another training" 'results.json: results of a different training: batch-size was 16 and is now 32; use another --out' \
+refused "a different training" 'results.json: results of a different training: batch-size was 16 and is now 32; use another --out' \
     "${tune[@]}" --out "$work/a" -- "${given[@]}" --batch-size 32
 starts "--check" "${tune[@]}" --check --out "$work/none" -- "${given[@]}" --batch-size 16
-check "--check: makes nothing" test ! -e "$work/none"
-check "--check: settings of its own" grep -q '^  STARPU_SCHED=lws$' "$work/out"
+check "--check: creates no folder" test ! -e "$work/none"
+check "--check: lists default settings" grep -q '^  STARPU_SCHED=lws$' "$work/out"
 
-# A launcher that rewrites the times in the log: with QUICK=1, steps take half as long
+# A launcher that rewrites the times in the log; QUICK=1 halves the step time
 cat >"$work/slow" <<'END'
 #!/bin/sh
 case " $* " in *--log-json=*) ;; *) exec "$@" ;; esac
@@ -63,16 +63,16 @@ kill -USR1 $pid
 wait $pid
 code=$?
 check "$what: exit code 3" test $code = 3
-check "$what: says so" grep -q 'interrupted; repeat the command to resume' "$work/first"
+check "$what: prints a message" grep -q 'interrupted; repeat the command to resume' "$work/first"
 before=$(ran "$work/c")
 run "${tune[@]}" --out "$work/c" slots=1 workers=1 -- "${given[@]}" --batch-size 16
 check "$what: $before runs, then $(ran "$work/c")" test $code = 0 -a "$(ran "$work/c")" -gt "$before"
-check "$what: none twice" test -z "$(tr -d '\n' <"$work/c/results.json" | grep -o '"stage[^}]*"setting": "[^"]*"' | sort | uniq -d)"
+check "$what: no trial runs twice" test -z "$(tr -d '\n' <"$work/c/results.json" | grep -o '"stage[^}]*"setting": "[^"]*"' | sort | uniq -d)"
 
 what="--next"
 next=("${tune[@]}" --out "$work/d c" --next slots=1 "X=it" -- "${given[@]}" --batch-size 16)
 starts "$what" "${next[@]}"
-eval "$(cat "$work/out")" # sets ranks, options, output and end, too
+eval "$(cat "$work/out")" # sets ranks, options, output, end and others
 check "$what: the probe" test "${options[0]} $ranks ${#environment[@]}" = "train 1 0"
 "$STARSTEP" "${options[@]}" >"$output" 2>&1
 echo $? >"$end"
@@ -93,17 +93,17 @@ what="timeout"
 run "$STARSTEP" tune --minutes 0.02 --out "$work/e" --start 'sleep 100 #' -- "${given[@]}" --batch-size 16
 check "$what: $(tail -n 1 "$work/err")" grep -q 'the baseline fails: timed out after 1 s' "$work/err"
 
-refused "no training" 'no training given; put the options of train behind --' "${tune[@]}" slots=1
+refused "no training" 'no training given; put the options of train after --' "${tune[@]}" slots=1
 refused "unknown name" 'train has no option --slot; did you mean slots?' "${tune[@]}" slot=1 -- "${given[@]}"
 refused "invalid value" 'slots: "many" is not an integer' "${tune[@]}" slots=many -- "${given[@]}"
 refused "reserved option" 'max-steps cannot be tuned' "${tune[@]}" max-steps=5 -- "${given[@]}"
 refused "reserved option by an alias" 'max-train-steps cannot be tuned' "${tune[@]}" max-train-steps=5 -- "${given[@]}"
 refused "no effect on a step" '--trace does not affect' "${tune[@]}" trace=a -- "${given[@]}"
 refused "refused variable" 'STARPU_NCPU=3: --threads' "${tune[@]}" STARPU_NCPU=3 -- "${given[@]}"
-refused "batch size not divisible" '10 does not divide by 4' "${tune[@]}" ranks=4 -- "${given[@]}" --batch-size 10
+refused "batch size not divisible" '10 is not divisible by 4' "${tune[@]}" ranks=4 -- "${given[@]}" --batch-size 10
 refused "blanks" 'must not contain blanks or quotes' "${tune[@]}" 'A=b c' -- "${given[@]}"
 refused "no default values" 'momentum has no default values; give momentum=VALUE' "${tune[@]}" momentum -- "${given[@]}"
 refused "nothing to try" 'nothing to try' "${tune[@]}" slots=4 -- "${given[@]}"
 echo '{"training": 1}' >"$work/a/results.json"
-refused "a damaged file" 'a/results.json: not written by starstep tune' "${tune[@]}" --out "$work/a" -- "${given[@]}" --batch-size 16
+refused "an invalid results file" 'a/results.json: not written by starstep tune' "${tune[@]}" --out "$work/a" -- "${given[@]}" --batch-size 16
 finish

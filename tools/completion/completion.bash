@@ -6,7 +6,7 @@ _starstep_table()
 END
 }
 
-# The longest command that the words begin with ("data make cifar100")
+# Print the longest command that is a prefix of the words, such as "data make cifar100"
 _starstep_command()
 {
     local name rest words=" $* " longest=
@@ -23,7 +23,7 @@ _starstep()
     typed=("${COMP_WORDS[@]:1:COMP_CWORD - 1}")
     case ${typed[0]-} in
     help) typed=("${typed[@]:1}") ;;
-    launch | tune) # and the command that it starts
+    launch | tune) # complete the command that it starts
         local i
         for i in "${!typed[@]}"; do
             [[ $i -gt 0 && ${typed[i]} =~ ^(train|eval|predict|info|doctor)$ ]] && typed=("${typed[@]:i}") && break
@@ -34,7 +34,7 @@ _starstep()
     command=$(_starstep_command "${typed[@]}")
     COMPREPLY=()
     [[ -z $command && ${#typed[@]} -gt 0 ]] && return
-    if [[ $before == = ]]; then # the shell splits --name=value
+    if [[ $before == = ]]; then # bash splits --name=value
         before=${COMP_WORDS[COMP_CWORD - 2]}
     elif [[ $word == = ]]; then
         word=

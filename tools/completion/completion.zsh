@@ -14,7 +14,7 @@ _starstep()
     typed=("${(@)words[2,CURRENT-1]}")
     case $typed[1] in
     help) shift typed ;;
-    launch|tune) # and the command that it starts
+    launch|tune) # complete the command that it starts
         for (( i = 2; i <= $#typed; i++ )); do
             if [[ $typed[i] == (train|eval|predict|info|doctor) ]]; then
                 typed=("${(@)typed[i,-1]}")
@@ -26,7 +26,7 @@ _starstep()
         done ;;
     esac
     lines=("${(@f)$(_starstep_table)}")
-    for line in $lines; do # the longest command that the words begin with
+    for line in $lines; do # the longest command that is a prefix of the words
         fields=("${(@ps:\t:)line}")
         [[ " $typed " == " $fields[1] "* && $#fields[1] -gt $#command ]] && command=$fields[1]
     done

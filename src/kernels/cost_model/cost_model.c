@@ -1,13 +1,13 @@
-/* cost_model.c: the device and its notes (contract in cost_model.h). */
+/* cost_model.c: the device and its recorded launches (contract in cost_model.h). */
 #include "kernels/cost_model/internal.h"
 #include "core/log.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* A row for each kernel. Blocks of a multiprocessor: what nvcc's registers for sm_90 leave room for
- * (fp16, whole vectors). Vectors of 16 bytes: those of one tensor that a thread has under way. Rows
- * without them have more threads and loads than the memory needs. */
+/* One row per kernel. blocks: per multiprocessor, limited by the registers that nvcc uses for
+ * sm_90 (fp16, whole vectors). vectors: 16-byte vectors of one tensor that a thread has in
+ * flight. Kernels with zeros have more threads and loads in flight than the memory needs. */
 const struct ss_cost_kernel ss_cost_rows[SS_COST_ROWS] = {
     [SS_COST_K_CONV_FORWARD] = {"convolution", SS_COST_CONV_FORWARD, SS_COST_MATRIX, 0, 0, 0},
     [SS_COST_K_CONV_DATA] = {"convolution dgrad", SS_COST_CONV_DATA, SS_COST_MATRIX, 0, 0, 0},
@@ -119,7 +119,7 @@ void ss_cost_close(struct ss_device *d)
     free(d);
 }
 
-/* copy_async knows no device but by its stream. */
+/* copy_async receives no device: the stream is the device's address. */
 ss_stream ss_cost_stream(const struct ss_device *d)
 {
     return (ss_stream)(uintptr_t)d;
@@ -132,7 +132,7 @@ enum ss_status ss_cost_synchronize(struct ss_device *d)
 
 void *ss_cost_scratch(const struct ss_device *d)
 {
-    return (void *)(uintptr_t)d; /* an address of ours is nobody else's */
+    return (void *)(uintptr_t)d; /* unique, never dereferenced */
 }
 
 void ss_cost_note(struct ss_device *d, enum ss_cost_row row, int n,
@@ -178,7 +178,7 @@ void ss_cost_flop(struct ss_device *d, double flop, double tiled, int pairs)
     d->launch[d->count - 1].pairs = pairs;
 }
 
-/* Of a GPU, tiles of 128 by 128: narrower ones feed the tensor cores no better. */
+/* Round up to tiles of 128x128 on a GPU: narrower tiles do not feed the tensor cores any better. */
 void ss_cost_product(struct ss_device *d, double flop, double rows, double cols, double k,
                      int pairs)
 {

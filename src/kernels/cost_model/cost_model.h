@@ -1,15 +1,15 @@
-/* A device that computes nothing: its kernels note what those of cuda/ with the same name launch,
- * which memory each launch reads and writes and how much it computes. Operations run on it as on
- * any device, so what is noted is what they do; src/sim makes times of it.
+/* A device that computes nothing. Each kernel records what the kernel of the same name in cuda/
+ * launches, the memory that each launch reads and writes, and its amount of computation.
+ * Operations run on it as on any device; src/sim converts the records to times.
  *
- * Addresses only tell tensors apart: nothing is at them. A kernel that changes in cuda/ changes its
- * lines here; tests/gpu/test_gpu_roofline compares the numbers of launches. */
+ * Addresses only identify tensors and are never dereferenced. A change of a kernel in cuda/
+ * requires the same change here; tests/gpu/test_gpu_roofline compares the numbers of launches. */
 #ifndef SS_KERNELS_COST_MODEL_COST_MODEL_H
 #define SS_KERNELS_COST_MODEL_COST_MODEL_H
 
 #include "kernels/kernels.h"
 
-/* Where the time of a launch is counted. */
+/* The line of the report to which the time of a launch is added. */
 enum ss_cost_line {
     SS_COST_CONV_FORWARD,
     SS_COST_CONV_DATA,
@@ -31,28 +31,28 @@ enum ss_cost_line {
     SS_COST_LINES
 };
 
-/* What a launch is, for the efficiency that is assumed of it. */
+/* The class of a launch, which determines its assumed efficiency. */
 enum ss_cost_class {
-    SS_COST_STREAM, /* passes over tensors: memory */
-    SS_COST_MATRIX, /* products of matrices, on tensor cores where the format has them */
-    SS_COST_WGRAD,  /* likewise, a convolution's weight gradient */
-    /* A chain of reads and additions that wait for each other, of little data or behind a pass. */
+    SS_COST_STREAM, /* passes over tensors: memory-bound */
+    SS_COST_MATRIX, /* matrix products, on tensor cores where the format has them */
+    SS_COST_WGRAD,  /* the same for the weight gradient of a convolution */
+    /* A chain of dependent reads and additions, with little data or at the end of a pass. */
     SS_COST_CHAIN,
 };
 
-/* How a kernel works: a row of the table in cost_model.c. */
+/* Properties of a kernel: a row of the table in cost_model.c. */
 struct ss_cost_kernel {
     const char *name;
     enum ss_cost_line line;
     enum ss_cost_class cls;
-    /* Of kernels with few threads a multiprocessor: bytes of each tensor that a multiprocessor has
-     * under way, which are blocks x threads x vectors x 16; 0: as many as the memory needs. */
+    /* For kernels with few threads per multiprocessor: each multiprocessor has blocks x threads x
+     * vectors x 16 bytes of each tensor in flight. 0: as many as the memory needs. */
     int blocks, threads, vectors;
 };
 
 enum { SS_COST_READ = 1, SS_COST_WRITE = 2, SS_COST_ACCESSES = 16 };
 struct ss_cost_access {
-    const void *data; /* where the tensor or the parameter begins */
+    const void *data; /* start of the tensor or the parameter */
     size_t bytes;
     int mode;
 };
@@ -61,23 +61,24 @@ struct ss_cost_launch {
     const struct ss_cost_kernel *kernel;
     int naccess;
     struct ss_cost_access access[SS_COST_ACCESSES];
-    double flop;  /* of the formula */
-    double tiled; /* of the code: a GPU's whole tiles, or what a CPU's takes (ss_cpu_conv_work.cost) */
-    int pairs;    /* on a CPU these are products of pairs of bf16, not of floats */
+    double flop;  /* by the formula */
+    double tiled; /* of the code: whole tiles of a GPU, or ss_cpu_conv_work.cost */
+    int pairs;    /* on a CPU: products of pairs of bf16, not of floats */
 };
 
 extern const struct ss_kernels ss_cost_kernels;
 
-/* From now on convolutions are this CPU's: ss_cpu_conv_work. */
+/* Model the convolutions of this CPU from now on, by ss_cpu_conv_work. */
 void ss_cost_as_cpu(struct ss_device *device);
 
-/* What has been noted since the last time: count launches, which last until the next kernel. */
+/* Return the launches recorded since the last call. *count: their number. They are valid until
+ * the next kernel. */
 const struct ss_cost_launch *ss_cost_take(struct ss_device *device, int *count);
 
-/* What kernel functions use as scratch. */
+/* Return the address that identifies the scratch of kernel functions. */
 void *ss_cost_scratch(const struct ss_device *device);
 
-/* Names of the sums, for people. */
+/* Return the name of a line in reports. */
 const char *ss_cost_line_name(enum ss_cost_line line);
 
 #endif

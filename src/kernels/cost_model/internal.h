@@ -1,4 +1,4 @@
-/* Inside of the cost model: how its kernels note launches. */
+/* Internals of the cost model: how its kernels record launches. */
 #ifndef SS_KERNELS_COST_MODEL_INTERNAL_H
 #define SS_KERNELS_COST_MODEL_INTERNAL_H
 
@@ -10,11 +10,11 @@
 struct ss_device {
     enum ss_dtype dtype;
     int cpu;                  /* ss_cost_as_cpu */
-    size_t element;           /* bytes of one in activations */
+    size_t element;           /* bytes of an element of activations */
     struct ss_scaler *scaler; /* watch_gradients */
     int count, capacity, taken;
     struct ss_cost_launch *launch;
-    enum ss_status status; /* of notes that found no memory */
+    enum ss_status status; /* SS_OK, or an allocation failure while recording */
 };
 
 extern const struct ss_cost_kernel ss_cost_rows[];
@@ -32,7 +32,7 @@ enum ss_cost_row {
     SS_COST_K_MERGE_STATS,
     SS_COST_K_FORWARD,
     SS_COST_K_GRADIENT_SUMS,
-    SS_COST_K_GRADIENT_SUMS_ONE, /* one vector a tensor */
+    SS_COST_K_GRADIENT_SUMS_ONE, /* one vector per tensor */
     SS_COST_K_MERGE_GRADIENT,
     SS_COST_K_GRADIENT,
     SS_COST_K_GRADIENT_ONE,
@@ -75,7 +75,7 @@ enum ss_cost_row {
     SS_COST_ROWS
 };
 
-/* A launch of few operations: accesses without data or bytes are left out. */
+/* Record a launch with n accesses. Accesses without data or bytes are omitted. */
 void ss_cost_note(struct ss_device *d, enum ss_cost_row row, int n,
                   const struct ss_cost_access *access);
 #define SS_COST_NOTE(d, row, ...)                                                                  \
@@ -95,13 +95,14 @@ void ss_cost_note(struct ss_device *d, enum ss_cost_row row, int n,
     {                                                                                              \
         data, bytes, SS_COST_READ | SS_COST_WRITE                                                  \
     }
-/* The last one computes: launch.flop, launch.tiled and launch.pairs. */
+/* Set flop, tiled and pairs of the last recorded launch. */
 void ss_cost_flop(struct ss_device *d, double flop, double tiled, int pairs);
-/* The last one was a product (rows, k) x (k, cols) of the formula's `flop`. pairs: on a CPU, launch.pairs. */
+/* Set them for a matrix product (rows, k) x (k, cols) with `flop` operations by the formula.
+ * pairs: launch.pairs on a CPU. */
 void ss_cost_product(struct ss_device *d, double flop, double rows, double cols, double k,
                      int pairs);
 
-/* Kernels that others are made of. */
+/* Kernels that other kernels use. */
 void ss_cost_bias_forward(struct ss_device *d, const struct ss_act *y, void *data,
                           const float *bias);
 void ss_cost_bias_backward(struct ss_device *d, const struct ss_act *y, const void *dy,

@@ -1,13 +1,14 @@
-/* passes.c: passes over tensors: normalisation and activation (cuda/norm_act.cu, norm_act_pool.cu,
- * groupnorm.cu), pooling (pool.cu), sums, biases and the input (elementwise.cu), the loss (loss.cu),
- * update.cu and scaler.cu. */
+/* passes.c: cost model of passes over tensors: normalization and activation (cuda/norm_act.cu,
+ * norm_act_pool.cu, groupnorm.cu), pooling (pool.cu), sums, biases and the input
+ * (elementwise.cu), the loss (loss.cu), update.cu and scaler.cu. */
 #include "core/log.h"
 #include "kernels/cost_model/internal.h"
 
 #include <stdlib.h>
 
-/* Partial sums that blocks leave to a merge, as norm_act.cuh makes them for 132 multiprocessors:
- * tiles of at most 32 vectors of 16 bytes, 256 threads, at most `blocks` a multiprocessor. */
+/* Return the bytes of the partial sums that blocks leave to a merge kernel. Same as norm_act.cuh
+ * for 132 multiprocessors: tiles of at most 32 vectors of 16 bytes, 256 threads, at most `blocks`
+ * blocks per multiprocessor. */
 static size_t partial_bytes(const struct ss_device *d, const struct ss_act *s, int blocks,
                             int unroll)
 {
@@ -22,7 +23,7 @@ static size_t per_channel(const struct ss_act *s, int n)
     return (size_t)n * (size_t)s->c * sizeof(float);
 }
 
-/* ---- normalisation and activation ---- */
+/* ---- normalization and activation ---- */
 
 enum ss_status ss_cost_norm_act_reserve(struct ss_device *d, const struct ss_norm_act *op)
 {
@@ -69,7 +70,7 @@ static struct ss_act pooled(const struct ss_norm_act *op)
     return y;
 }
 
-/* argmax, or the mask (list.h). */
+/* Return the bytes of argmax or of the mask (see list.h). */
 static size_t workspace_bytes(const struct ss_device *d, const struct ss_norm_act *op)
 {
     const struct ss_act y = pooled(op);
@@ -100,7 +101,8 @@ enum ss_status ss_cost_norm_act_forward(struct ss_device *d, const struct ss_nor
     return SS_OK;
 }
 
-/* A pass over z and, at n >= 1, the gradients of y: the first of them alone where `made`. */
+/* Record a pass over z and the gradients of y. made: a previous pass summed the gradients, and
+ * only one tensor is read. */
 static void gradient_pass(struct ss_device *d, const struct ss_norm_act *op,
                           const struct ss_norm_act_grad *g, enum ss_cost_row row, int made,
                           struct ss_cost_access out)
@@ -126,7 +128,8 @@ static void gradient_pass(struct ss_device *d, const struct ss_norm_act *op,
                  SS_COST_W(sums_pass ? g->dbeta : NULL, per_channel(&op->shape, 1)));
 }
 
-/* The kernels with one vector a tensor under way instead of two; made: dy is one tensor. */
+/* Return whether the kernel with one vector per tensor in flight, not two, is used. made: dy is a
+ * single tensor. */
 static int takes_one(const struct ss_device *d, const struct ss_norm_act *op,
                      const struct ss_norm_act_grad *g, int made)
 {
@@ -172,7 +175,7 @@ enum ss_status ss_cost_norm_act_backward_sums(struct ss_device *d, const struct 
                                               const struct ss_norm_act_grad *g, double *sums)
 {
     gradient_sums(d, op, g);
-    (void)sums; /* some KB */
+    (void)sums; /* a few KB, not counted */
     return SS_OK;
 }
 
@@ -207,7 +210,8 @@ enum ss_status ss_cost_norm_shortcut_forward(struct ss_device *d, const struct s
     return SS_OK;
 }
 
-/* Both passes read all; where only a bias is summed, pass 2 reads the gradient that pass 1 has made. */
+/* Both passes read all tensors. If only a bias is summed, pass 2 reads the gradient that pass 1
+ * stored. */
 enum ss_status ss_cost_norm_shortcut_backward(struct ss_device *d, const struct ss_norm_act *op,
                                               const struct ss_norm_act_grad *g,
                                               const struct ss_norm_shortcut *s)
@@ -328,7 +332,7 @@ enum ss_status ss_cost_pool_backward(struct ss_pool_kernel *p, const void *dy,
 
 /* ---- channels and products ---- */
 
-/* Of a part only the channels that are taken. */
+/* Only the selected channels of each input are read. */
 enum ss_status ss_cost_gather(struct ss_device *d, const struct ss_gather *op, const void *const *x,
                               int n, void *y)
 {
@@ -374,12 +378,12 @@ enum ss_status ss_cost_mul_backward(struct ss_device *d, const struct ss_mul *op
                  SS_COST_R(n > 1 ? dy[1] : NULL, bytes), SS_COST_R(n > 2 ? dy[2] : NULL, bytes),
                  SS_COST_R(n > 3 ? dy[3] : NULL, bytes), SS_COST_R(x, bytes), SS_COST_R(s, factors),
                  SS_COST_W(dx, bytes), SS_COST_W(equal ? ds : NULL, bytes));
-    if (!equal && ds) /* of some shares */
+    if (!equal && ds) /* a few partial sums */
         SS_COST_NOTE(d, SS_COST_K_PRODUCT_MERGE, SS_COST_W(ds, factors));
     return SS_OK;
 }
 
-/* ---- the rest ---- */
+/* ---- other kernels ---- */
 
 enum ss_status ss_cost_sum(struct ss_device *d, const void *const *src, int n, void *dst,
                            size_t count)
@@ -503,7 +507,7 @@ enum ss_status ss_cost_squares(struct ss_device *d, size_t count, const float *g
     return SS_OK;
 }
 
-/* Of what is made from now on most is looked at where it is made, which reads nothing. */
+/* Afterwards most gradients are checked by the kernel that computes them, without extra reads. */
 void ss_cost_watch_gradients(struct ss_device *d, struct ss_scaler *scaler)
 {
     d->scaler = scaler;

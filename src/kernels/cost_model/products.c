@@ -1,4 +1,4 @@
-/* products.c: convolutions, and linear layers (cuda/conv.c, cuda/linear.c). */
+/* products.c: cost model of convolutions and linear layers (cuda/conv.c, cuda/linear.c). */
 #include "core/log.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cost_model/internal.h"
@@ -8,10 +8,10 @@
 struct ss_conv_kernel {
     struct ss_device *device;
     struct ss_conv_shape shape;
-    size_t x, y, weights; /* bytes of x that are touched; elements of the native weight */
-    int inputs;           /* channels, with padding */
+    size_t x, y, weights; /* bytes read of x, bytes of y; elements of the native weight */
+    int inputs;           /* channels, including padding */
     double flop;
-    struct ss_cpu_conv_work work; /* on a CPU */
+    struct ss_cpu_conv_work work; /* only with device->cpu */
 };
 
 struct ss_linear_kernel {
@@ -20,7 +20,7 @@ struct ss_linear_kernel {
     size_t weights;
 };
 
-/* Pixels between the windows of a large stride are not read. */
+/* Return the bytes of x that are read: a large stride skips the pixels between windows. */
 static size_t touched_bytes(const struct ss_device *d, const struct ss_conv_shape *s)
 {
     const size_t h = (size_t)(s->y.h * s->kernel[0]), w = (size_t)(s->y.w * s->kernel[1]);
@@ -56,7 +56,7 @@ void ss_cost_conv_destroy(struct ss_conv_kernel *c)
     free(c);
 }
 
-/* What it is made of is read as x. */
+/* The tensors from which x is computed are counted as x. */
 enum ss_status ss_cost_conv_source(struct ss_conv_kernel *c, const struct ss_norm_source *source)
 {
     (void)c;
@@ -69,7 +69,7 @@ size_t ss_cost_conv_weight_bytes(const struct ss_conv_kernel *c)
     return c->weights * sizeof(float);
 }
 
-/* As one product: which of its sides is how long. */
+/* Set the operations of the last launch, as a matrix product (rows, k) x (k, cols). */
 static void product(const struct ss_conv_kernel *c, double rows, double cols, double k)
 {
     if (c->device->cpu)
@@ -81,8 +81,8 @@ static double pixels(const struct ss_act *a)
 {
     return (double)a->n * a->h * a->w;
 }
-/* Numbers that an output, or a gradient of an input, is a sum of. Groups narrower than a tile are
- * taken to share one: at best, a tile of theirs has no more work than another. */
+/* Return the number of terms of an output, or of an input's gradient. Groups narrower than a tile
+ * are assumed to share one: at best, such a tile has no more work than any other. */
 static double summed(const struct ss_conv_kernel *c, int channels)
 {
     return (double)ss_conv_taps(&c->shape) * channels / c->shape.groups;
@@ -104,7 +104,7 @@ enum ss_status ss_cost_conv_forward(struct ss_conv_kernel *c, const void *x, con
 enum ss_status ss_cost_conv_forward_add(struct ss_conv_kernel *c, const void *x, const void *w,
                                         const float *bias, const void *r, void *y)
 {
-    (void)bias; /* some KB */
+    (void)bias; /* a few KB, not counted */
     struct ss_device *d = c->device;
     SS_COST_NOTE(d, SS_COST_K_CONV_FORWARD, SS_COST_R(x, c->x),
                  SS_COST_R(w, c->weights * d->element), SS_COST_R(r, c->y), SS_COST_W(y, c->y));
@@ -120,7 +120,7 @@ int ss_cost_conv_has_sums(const struct ss_conv_kernel *c)
 enum ss_status ss_cost_conv_forward_sums(struct ss_conv_kernel *c, const void *x, const void *w,
                                          const float *bias, void *y, float *sums)
 {
-    (void)bias; /* there is none */
+    (void)bias; /* always NULL */
     struct ss_device *d = c->device;
     const struct ss_conv_shape *s = &c->shape;
     SS_COST_NOTE(d, SS_COST_K_CONV_FORWARD, SS_COST_R(x, c->x),
@@ -130,7 +130,8 @@ enum ss_status ss_cost_conv_forward_sums(struct ss_conv_kernel *c, const void *x
     return SS_OK;
 }
 
-/* Of a strided one the pixels of each phase are a product of their own, with its share of taps. */
+/* With a stride, the pixels of each phase are a separate product with its share of the taps; the
+ * total is the same. */
 enum ss_status ss_cost_conv_backward_data(struct ss_conv_kernel *c, const void *dy, const void *w,
                                           void *dx)
 {
@@ -142,7 +143,7 @@ enum ss_status ss_cost_conv_backward_data(struct ss_conv_kernel *c, const void *
     return SS_OK;
 }
 
-/* In 2-byte formats cuDNN's is cast to fp32. */
+/* In 2-byte formats cuDNN's gradient is cast to fp32. */
 enum ss_status ss_cost_conv_backward_weights(struct ss_conv_kernel *c, const void *x,
                                              const void *dy, float *dweight, float *dbias)
 {
@@ -187,7 +188,7 @@ size_t ss_cost_linear_weight_bytes(const struct ss_linear_kernel *l)
     return l->weights * sizeof(float);
 }
 
-/* Of x, dy, or the gradient: what two of them make the third of. */
+/* Record the product of a and b, which writes `made`. bias may be NULL. */
 static void linear(struct ss_linear_kernel *l, struct ss_cost_access a, struct ss_cost_access b,
                    struct ss_cost_access made, const float *bias)
 {
@@ -197,7 +198,7 @@ static void linear(struct ss_linear_kernel *l, struct ss_cost_access a, struct s
     ss_cost_product(l->device, 2 * n * k * f, n, k, f, ss_cpu_has_pairs(l->device->dtype));
 }
 
-/* The bias is in the product's epilogue, in y's format. */
+/* The epilogue of the product adds the bias, in y's format. */
 enum ss_status ss_cost_linear_forward(struct ss_linear_kernel *l, const void *x, const void *w,
                                       const float *bias, void *y)
 {

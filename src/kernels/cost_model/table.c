@@ -1,4 +1,4 @@
-/* table.c: the cost model's table: what operations call. */
+/* table.c: the cost model's kernel table. */
 #include "kernels/cost_model/internal.h"
 
 const struct ss_kernels ss_cost_kernels = {

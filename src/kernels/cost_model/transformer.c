@@ -1,5 +1,5 @@
-/* transformer.c: layer normalisation (cuda/layernorm.cu), tokens (tokens.cu), and attention
- * (attention.c, softmax.cu). */
+/* transformer.c: cost model of layer normalization (cuda/layernorm.cu), tokens (tokens.cu) and
+ * attention (attention.c, softmax.cu). */
 #include "core/log.h"
 #include "kernels/cost_model/internal.h"
 
@@ -104,7 +104,7 @@ struct ss_attention_kernel {
     struct ss_device *device;
     int loop, batch; /* as in cuda/attention.c */
     double s, d;
-    size_t head, scores; /* bytes of a batch: of one of q, k, v; of scores */
+    size_t head, scores; /* per batch: bytes of q, k or v; number of scores */
     size_t saved;
 };
 
@@ -134,7 +134,8 @@ void ss_cost_attention_destroy(struct ss_attention_kernel *a)
     free(a);
 }
 
-/* Of two matrices in tensors and one of scores, in fp32 where they are made. */
+/* Record a product of one batch between tensors and the scores. Scores are written in fp32
+ * (makes_scores) and read in the activations' format. */
 static void product(struct ss_attention_kernel *a, const void *from, const void *other,
                     const void *made, int makes_scores)
 {

@@ -1,10 +1,10 @@
-/* attention.c: softmax(q k^T / sqrt(D)) v of each image and head (kernels/list.h).
+/* attention.c: softmax(q k^T / sqrt(D)) v of each image and head (contract in kernels/list.h).
  *
- * A thread has one head at a time: q, k and v as plain rows in its part of the scratch. So the bits
- * follow from the shape. Queries go in pieces of ROWS, so that scores stay in a cache and the scratch
- * does not grow with S^2.
+ * Each thread computes one head at a time, with q, k and v as plain rows in its slice of the
+ * scratch, so results depend only on the shape. Queries are processed in blocks of ROWS, so that
+ * the scores stay in a cache and the scratch does not grow with S^2.
  *
- * Backward makes the probabilities p again from `saved`; with scores s = q k^T and scale 1/sqrt(D):
+ * Backward recomputes the probabilities p from `saved`; with scores s = q k^T and scale 1/sqrt(D):
  *   dp = dy v^T     ds = scale p (dp - sum over keys of p dp)
  *   dv = p^T dy     dq = ds k     dk = ds^T q */
 #include "core/log.h"
@@ -24,15 +24,15 @@ struct ss_attention_kernel {
     struct ss_device *cpu;
     struct ss_attention_shape shape;
     int training;
-    int s, d;  /* places, channels of a head */
-    size_t ld, row; /* of scores, of plain rows: whole vectors */
+    int s, d;       /* sequence length, channels per head */
+    size_t ld, row; /* row lengths of scores and of plain rows, rounded up to whole vectors */
     float scale;
-    size_t part; /* floats of a thread's scratch */
+    size_t part; /* floats of one thread's scratch */
 };
 
-/* A thread's scratch: plain rows (S,row), scores (ROWS,ld), operands of products. */
+/* Scratch of a thread: plain rows (S,row), scores (ROWS,ld), operands of matrix products. */
 struct head {
-    float *q, *k, *v, *y; /* y: of a piece's queries; backward: dy */
+    float *q, *k, *v, *y; /* y: output; backward: dy */
     float *dq, *dk, *dv;
     float *scores, *dscores, *operands;
 };
@@ -94,7 +94,7 @@ void ss_cpu_attention_destroy(struct ss_attention_kernel *a)
     free(a);
 }
 
-/* Channels first .. first + d - 1 of image n: its blocks' pieces, as plain rows or back. */
+/* Copy channels first .. first + d - 1 of image n from its blocks to plain rows, or back. */
 static void copy_head(const struct ss_device *cpu, const struct ss_act *a, const void *act, int n,
                       int first, int d, float *rows, size_t pitch, int back)
 {
@@ -157,7 +157,7 @@ static void backward_head(const struct ss_attention_kernel *a, struct head *h, c
     }
 }
 
-/* Image and head `item`. */
+/* Process image and head number `item`. */
 static void forward_item(const struct ss_attention_kernel *a, int item, const void *x, float *saved,
                          void *y, struct head *h)
 {
@@ -180,7 +180,7 @@ static void backward_item(const struct ss_attention_kernel *a, int item, const v
                   1);
 }
 
-/* Padding channels, which no head has. */
+/* Zero the padding channels, which belong to no head. */
 static void pad(const struct ss_device *cpu, const struct ss_act *a, void *act)
 {
     const size_t places = (size_t)a->h * (size_t)a->w, block = (size_t)a->block;

@@ -1,31 +1,35 @@
-/* columns.c: see columns.h.
+/* columns.c: convolutions as matrix products (contract in columns.h).
  *
- *   forward           y (rows, outputs)       = the sum over pieces of windows (rows, k) weight' (k, outputs)
- *   data gradient     windows (rows, k)       = dy (rows, outputs) weight (outputs, k), added up in dx
- *   weight gradient   weight' (k, outputs)    = windows' dy, by parts of the tiles, added up in their order
+ *   forward          y (rows, outputs)    = sum over pieces: windows (rows, k) weight' (k, outputs)
+ *   data gradient    windows (rows, k)    = dy (rows, outputs) weight (outputs, k), added to dx
+ *   weight gradient  weight' (k, outputs) = windows' dy, by parts of the tiles, added in order
  *
- * For the data gradient the weight is turned first, but where there are few rows, as in a linear layer: with panels of one
- * vector it is a left operand, too, windows' (k, rows) = weight' (k, outputs) dy' (outputs, rows), and these are turned.
+ * The data gradient transposes the weight first. With few rows, as in a linear layer, it does not:
+ * in panels of one vector the weight is also a left operand,
+ * windows' (k, rows) = weight' (k, outputs) dy' (outputs, rows), and dy and the windows are
+ * transposed instead.
  *
- * In bf16, where the processor multiplies pairs of it, operands that are read from tensors are left as they are: a row of a
- * vector has 2 W numbers, and pairs lie beside each other. For the weight gradient those of two rows are put together.
+ * In bf16, where the processor multiplies pairs, operands read from tensors are not converted: a
+ * vector of a row has 2 W numbers, with pairs adjacent. For the weight gradient the numbers of two
+ * rows are interleaved into pairs.
  *
- * Groups of few channels are merged until they fill a vector: what is between them are zeros, which the weight's gradient
- * is given back at its end.
+ * Groups with few channels are merged until they fill a vector. The weights between merged groups
+ * are zeros, and the weight gradient is zeroed there at the end.
  *
- * With stride 1 the data gradient is a forward pass of dy with a turned weight (ss_columns_mirror). A matrix unit is so
- * fast that copies would take longer than products: windows with stride 1 are then not copied one by one, but read of one
- * copy of the tile with zeros around it, in which tap t of all windows begins tap_of(t) rows further on
- * (ss_columns_pad_windows); pieces have all taps, of some channels. Rows between lines and images are computed, too, and
- * left out (forward), or multiplied by zeros (weight gradient, whose pairs begin at even and at odd rows). The sums of that
- * one are turned at the end, instead of the windows for each tile.
+ * With stride 1 the data gradient is a forward pass of dy with a transposed weight
+ * (ss_columns_mirror). On a matrix unit, copies would take longer than products. Windows with
+ * stride 1 are then not copied one by one, but read from one copy of the tile with zeros around it,
+ * in which tap t of all windows begins tap_of(t) rows later (ss_columns_pad_windows); a piece has
+ * all taps of some channels. Rows between lines and images are computed, too, and discarded
+ * (forward), or multiplied by zeros (weight gradient, whose pairs begin at even and at odd rows).
+ * The sums of the weight gradient are transposed once at the end, instead of each tile's windows.
  *
- * Where a tensor's own vectors are such an operand (its block is W, the tile in one image, a window one pixel), it is
- * read and written in place.
+ * A tensor whose own vectors form such an operand (block W, tile within one image, one-pixel
+ * windows) is read and written in place.
  *
- * Merged groups are multiplied with zeros, so an input that is not finite makes the results of all
- * groups that are merged with it not finite. With stride 1 the data gradient is 1 to 15 % faster
- * as a forward pass (Zen 5, 3x3 and 5x5, fp32 and bf16). */
+ * Merged groups are multiplied by zeros, so an input that is not finite makes the results of all
+ * groups merged with it not finite. With stride 1 the data gradient is 1 to 15 % faster as a
+ * forward pass (Zen 5, 3x3 and 5x5, fp32 and bf16). */
 #include "kernels/cpu/columns.h"
 
 #include "kernels/cpu/columns_shape.h"
@@ -41,9 +45,10 @@ size_t ss_columns_weight_bytes(const struct ss_device *cpu, const struct ss_conv
     return weight_floats(&f) * sizeof(float);
 }
 
-/* Scratch: [turned weights, or the parts of a gradient | of biases | of each thread: windows, outputs, sums of windows, pairs
- * of rows | mirrored weight]; of few rows [dy' | windows, of each group's pieces | outputs, of each group | of biases | of
- * each thread: turned windows, a chunk of weights, pairs of rows]. */
+/* Layout of the scratch: [transposed weights, or the parts of a weight gradient | biases of the
+ * parts | per thread: windows, outputs, sums of windows, pairs of rows | mirrored weight]. With
+ * few rows: [dy' | windows of each group's pieces | outputs of each group | biases | per thread:
+ * transposed windows, a chunk of weights, pairs of rows]. */
 static size_t bias_floats(const struct shape *f)
 {
     return ss_product_round(f->parts * f->groups * f->out);
@@ -64,7 +69,8 @@ static size_t shared_floats(const struct shape *f)
     return ss_max(f->groups * f->pieces * turned_floats(f),
                   f->parts > 1 ? f->parts * weight_floats(f) : 0);
 }
-/* The data gradient of a job's images, where windows overlap and elements are not floats: it is rounded once. */
+/* Floats of the data gradient of a job's images, where windows overlap and elements are not
+ * floats: it is rounded only once. */
 static size_t sum_floats(const struct shape *f)
 {
     return f->cpu->dtype == SS_DTYPE_F32 || f->apart || is_mirrored(f)
@@ -83,13 +89,13 @@ static size_t output_pairs_floats(const struct shape *f)
 {
     return pair_floats(f, span_of(f, f->rows), f->outputs);
 }
-/* Padded: of rows 0 and 1, 2 and 3, ...; of rows 1 and 2, 3 and 4, ... */
+/* Padded: pairs of rows (0, 1), (2, 3), ... and of rows (1, 2), (3, 4), ... */
 static size_t window_pairs_floats(const struct shape *f)
 {
     return f->padded ? 2 * pair_floats(f, window_rows(f, f->rows), f->piece_channels)
                      : pair_floats(f, f->rows, f->piece_k);
 }
-/* Of outputs, of windows, and where outputs' are turned the sums. */
+/* Pairs of outputs and of windows, and on a matrix unit the sums. */
 static size_t pairs_floats(const struct shape *f)
 {
     return output_pairs_floats(f) + window_pairs_floats(f) +
@@ -104,7 +110,7 @@ static size_t thread_floats(const struct shape *f)
            (f->cpu->dtype == SS_DTYPE_F32 ? 0 : SS_PRODUCT_CHUNK * f->piece_k) + pairs;
 }
 
-/* Floats before a mirrored weight. */
+/* Floats preceding a mirrored weight. */
 static size_t scratch_floats(const struct ss_device *cpu, const struct shape *f)
 {
     return shared_floats(f) + bias_floats(f) + (size_t)cpu->threads * thread_floats(f);
@@ -119,9 +125,9 @@ size_t ss_columns_scratch(const struct ss_device *cpu, const struct ss_conv_shap
            sizeof(float);
 }
 
-/* oneDNN 2.6 and 3 cut a map into pieces for their sums, of which small maps have few. Measured with AVX-512 (Xeon, family
- * 6, model 207), 64 to 2048 channels, maps of 2x2 and 4x4: all three passes together take 1.1 to 2 times as long with
- * theirs. With AVX2 they take as long. */
+/* oneDNN 2.6 and 3 cut a map into pieces for their sums; small maps have few of them. Measured
+ * with AVX-512 (Xeon, family 6, model 207), 64 to 2048 channels, 2x2 and 4x4 maps: oneDNN takes
+ * 1.1 to 2 times as long for all three passes together. With AVX2 it takes equally long. */
 int ss_columns_pays(const struct ss_conv_shape *s)
 {
     const int64_t pixels = (int64_t)s->y.n * s->y.h * s->y.w,
@@ -155,7 +161,7 @@ static float *windows_of(const struct ss_device *cpu, const struct shape *f, siz
                            : weights_of(cpu) + f->groups * turned_floats(f) +
                                  (group * f->pieces + piece) * window_floats(f);
 }
-/* Of a group's outputs from the first-th on, a multiple of what a vector has of dy. */
+/* Return the group's dy from output `first` on; first is a multiple of lanes_of(f, READ). */
 static float *gradients_of(const struct ss_device *cpu, const struct shape *f, size_t group,
                            size_t first)
 {
@@ -170,13 +176,13 @@ static float *outputs_of(const struct ss_device *cpu, const struct shape *f, siz
                ? of_thread(cpu, f) + window_floats(f)
                : windows_of(cpu, f, f->groups, 0) + group * output_floats(f) + first * f->rows;
 }
-/* A left operand, or a product's vectors. */
+/* A left operand, or the vectors of a result. */
 struct operand {
     float *at;
     size_t block;
 };
 
-/* A tile of vectors that lie in the tensor a, from channel `first` on. */
+/* Return a tile's vectors within the tensor a, from channel `first` on. */
 static struct operand in_place(const struct shape *f, const struct ss_act *a, const void *act,
                                size_t first, struct tile t)
 {
@@ -200,7 +206,7 @@ static struct operand read_windows(const struct ss_device *cpu, const struct sha
     return (struct operand){windows, window_rows(f, t.rows) * f->w};
 }
 
-/* Of a group, from the first-th on. */
+/* Return dy of a group's outputs first .. first + count - 1. */
 static struct operand read_outputs(const struct ss_device *cpu, const struct shape *f,
                                    const void *dy, size_t group, size_t first, size_t count,
                                    struct tile t)
@@ -214,7 +220,7 @@ static struct operand read_outputs(const struct ss_device *cpu, const struct sha
     return (struct operand){outputs, span_of(f, t.rows) * f->w};
 }
 
-/* Few rows are moved once: each thread reads what all have moved. */
+/* With few rows, operands are copied once, and all threads read the copies. */
 static void move_few_windows(const struct ss_device *cpu, const struct shape *f, const void *x)
 {
     if (f->wide == WIDE || f->x_direct)
@@ -240,7 +246,7 @@ static void move_few_outputs(const struct ss_device *cpu, const struct shape *f,
     }
 }
 
-/* The sum of the gradient's parts, in their order. */
+/* Add up the parts of the gradient, in a fixed order. */
 static void sum_parts(const struct ss_device *cpu, const struct shape *f, float *dw)
 {
     const size_t count = weight_floats(f), parts = f->parts;
@@ -258,8 +264,8 @@ static void sum_parts(const struct ss_device *cpu, const struct shape *f, float 
 
 /* ---- passes ---- */
 
-/* In how many parts to cut each of so many jobs: threads have about as much to do, but what they read they move each for
- * itself. */
+/* Return the number of parts into which to cut each of `jobs` jobs. Parts balance the load of the
+ * threads, but each of them copies its operands again. */
 static size_t cuts_of(const struct ss_device *cpu, size_t jobs)
 {
     const size_t threads = (size_t)cpu->threads;
@@ -267,7 +273,8 @@ static size_t cuts_of(const struct ss_device *cpu, size_t jobs)
                                                                : 1;
 }
 
-/* Where block b of a piece of windows, 2 W channels of a tap, begins in the copy. */
+/* Return the offset in the copy of block b of a piece of windows; a block has 2 W channels of a
+ * tap. */
 static size_t block_of(const struct shape *f, const struct piece *p, size_t b, size_t vector)
 {
     const size_t each = (p->last_channel - p->channel) / (2 * f->w);
@@ -282,7 +289,7 @@ static inline void repeat(const float *vector, size_t rows, const size_t w, floa
             to[l] = vector[l];
 }
 
-/* Outputs first .. first + count - 1 of a group, whole panels. */
+/* Compute outputs first .. first + count - 1 of a group (whole panels) for a tile. */
 static void forward_tile(const struct ss_device *cpu, const struct shape *f, const void *x,
                          const void *weight, const float *bias, size_t group, size_t first,
                          size_t count, struct tile t, void *y)
@@ -303,7 +310,7 @@ static void forward_tile(const struct ss_device *cpu, const struct shape *f, con
     for (size_t i = 0; i < f->pieces; i++) {
         const struct piece p = piece_of(f, i);
         const struct operand windows = read_windows(cpu, f, x, group, &p, t);
-        size_t blocks[MOST_TAPS]; /* of 2 W channels of a tap */
+        size_t blocks[MOST_TAPS]; /* one per 2 W channels of a tap */
         for (size_t b = 0; f->padded && b < p.k / (2 * f->w); b++)
             blocks[b] = block_of(f, &p, b, windows.block);
         ss_product_run(
@@ -346,7 +353,8 @@ void ss_columns_forward(const struct ss_device *cpu, const struct ss_conv_shape 
     }
 }
 
-/* Of an image: what its channels from c on, up to *c, have in a block, and where that begins. */
+/* Return the offset of channel *c in an image. *run: the number of channels from *c on, before
+ * `end`, in the same block. Advances *c by *run. */
 static size_t run_of(const struct ss_act *a, size_t *c, size_t end, size_t *run)
 {
     const size_t block = (size_t)a->block, lane = *c % block,
@@ -356,7 +364,7 @@ static size_t run_of(const struct ss_act *a, size_t *c, size_t end, size_t *run)
     return at;
 }
 
-/* Channels of an image, whose numbers have so many bytes. */
+/* Zero channels first .. end - 1 of an image. element: bytes of a number. */
 static void clear_channels(const struct ss_act *a, size_t first, size_t end, size_t element,
                            void *image)
 {
@@ -370,7 +378,7 @@ static void clear_channels(const struct ss_act *a, size_t first, size_t end, siz
     }
 }
 
-/* The same from floats. */
+/* Store channels first .. end - 1 of an image, converted from floats. */
 static void store_channels(const struct ss_device *cpu, const struct ss_act *a, size_t first,
                            size_t end, const float *from, void *image)
 {
@@ -382,7 +390,8 @@ static void store_channels(const struct ss_device *cpu, const struct ss_act *a, 
     }
 }
 
-/* Pieces first .. end - 1 of the windows. Where these overlap, dx is floats, of images from `image` on. */
+/* Compute pieces first .. end - 1 of the windows. If windows overlap, dx is fp32 and begins with
+ * image `image`. */
 static void backward_tile(const struct ss_device *cpu, const struct shape *f, const void *dy,
                           size_t group, size_t first, size_t end, struct tile t, size_t image,
                           void *dx)
@@ -411,7 +420,7 @@ static void backward_tile(const struct ss_device *cpu, const struct shape *f, co
     }
 }
 
-/* A vector of outputs of few rows, as rows of the right operand dy'. */
+/* Transpose a vector of outputs into rows of the right operand dy' (few rows). */
 static void turn_outputs(const struct ss_device *cpu, const struct shape *f, const void *dy,
                          size_t group, size_t first)
 {
@@ -439,7 +448,7 @@ static void few_piece(const struct ss_device *cpu, const struct shape *f, const 
                                         .wide = WIDE,
                                         .left = ss_at(cpu, w, weight_at(f, group, p)),
                                         .left_dtype = cpu->dtype,
-                                        .left_room = turned + turned_windows_floats(f),
+                                        .left_capacity = turned + turned_windows_floats(f),
                                         .right = weights_of(cpu) + group * turned_floats(f),
                                         .left_block = vector,
                                         .pairs = f->pairs,
@@ -470,7 +479,7 @@ static void backward_few(const struct ss_device *cpu, const struct shape *f, con
     }
 }
 
-/* Where windows overlap, a job has whole images and all pieces. */
+/* If windows overlap, a job has whole images and all pieces. */
 static void backward_tiles(const struct ss_device *cpu, const struct shape *f, const void *dy,
                            const void *w, void *dx)
 {
@@ -498,7 +507,7 @@ static void backward_tiles(const struct ss_device *cpu, const struct shape *f, c
     }
 }
 
-/* A tile with images for each thread, where one has too many. */
+/* Divide a tile's images among the threads if there are fewer tiles than threads. */
 static void share_images(const struct ss_device *cpu, struct shape *f)
 {
     const size_t n = (size_t)f->s->x.n;
@@ -532,7 +541,8 @@ void ss_columns_backward_data(const struct ss_device *cpu, const struct ss_conv_
         backward_few(cpu, &f, dy, w, dx);
 }
 
-/* What a job of the weight gradient has: `count` outputs of a group, whole panels, and a strip of a piece's k. */
+/* A job of the weight gradient: `count` outputs of a group (whole panels), and a strip of a
+ * piece's k. */
 struct job {
     size_t part, group, piece, strip, first, count;
 };
@@ -550,7 +560,7 @@ static struct job job_of(const struct shape *f, size_t i)
     return job;
 }
 
-enum { BIAS_ROWS = 16 /* at a time */ };
+enum { BIAS_ROWS = 16 /* per call of add_to_sums */ };
 
 static inline void add_to_sums(const float *row, size_t rows, const size_t w, double *sums)
 {
@@ -566,13 +576,13 @@ static void add_bias(const struct shape *f, const struct operand *outputs, size_
     const size_t lanes = lanes_of(f, READ);
     for (size_t o = 0; o < count; o += f->w)
         for (size_t r = 0; r < rows; r += BIAS_ROWS) {
-            float room[BIAS_ROWS * 16];
+            float capacity[BIAS_ROWS * 16];
             const size_t n = ss_min(BIAS_ROWS, rows - r);
             const float *at = outputs->at + o / lanes * outputs->block + r * f->w;
             if (f->pairs) {
-                f->cpu->rows->read((const uint16_t *)(const void *)at + o % lanes, lanes, room,
+                f->cpu->rows->read((const uint16_t *)(const void *)at + o % lanes, lanes, capacity,
                                    f->w, n, f->w);
-                at = room;
+                at = capacity;
             }
             if (f->w == 16)
                 add_to_sums(at, n, 16, sums + o);
@@ -581,7 +591,7 @@ static void add_bias(const struct shape *f, const struct operand *outputs, size_
         }
 }
 
-/* An operand whose numbers are pairs of two rows'. */
+/* Interleave two rows each: an operand whose numbers are pairs. */
 static struct operand pair_rows(const struct shape *f, const struct operand *from, size_t rows,
                                 size_t columns, float *to)
 {
@@ -594,24 +604,24 @@ static struct operand pair_rows(const struct shape *f, const struct operand *fro
     return (struct operand){to, block};
 }
 
-/* Outputs' pairs of rows, turned: a left operand (outputs, pairs). */
+/* Interleave and transpose rows of outputs: a left operand (outputs, pairs). */
 static void turn_pairs(const struct shape *f, const struct operand *from, size_t rows,
                        size_t outputs, float *to)
 {
-    float room[16 * 16];
+    float capacity[16 * 16];
     const size_t width = 2 * f->w, block = outputs * f->w;
     for (size_t o = 0; o < outputs; o += f->w)
         for (size_t r = 0; r < rows; r += width) {
             const float *at = from->at + o / width * from->block + r * f->w;
             const size_t count = ss_min(width, rows - r);
             ss_simd_table()->pairs((const uint16_t *)(const void *)at + o % width, width, count,
-                                   f->w, room);
-            ss_product_turn(terms_of(f, count), ss_min(f->w, outputs - o), room, f->w,
+                                   f->w, capacity);
+            ss_product_turn(terms_of(f, count), ss_min(f->w, outputs - o), capacity, f->w,
                             to + r / width * block + o * f->w, f->w);
         }
 }
 
-/* Windows' pairs of rows from the first-th on: a right operand (pairs, columns). */
+/* Interleave rows of windows, from row `first` on: a right operand (pairs, columns). */
 static void join_pairs(const struct shape *f, const struct operand *from, size_t first,
                        size_t columns, float *to)
 {
@@ -623,7 +633,8 @@ static void join_pairs(const struct shape *f, const struct operand *from, size_t
             width, rows, ss_min(width, whole - c), to + c * terms_of(f, rows));
 }
 
-/* Sums (outputs, k), the last ones in room, (+)= outputs' windows, of pairs of a tile's rows. */
+/* Compute sums (outputs, k) (+)= outputs' windows over the pairs of a tile's rows. left: scratch
+ * [pairs of outputs | pairs of windows | sums]. */
 static void sum_pairs(const struct shape *f, const struct operand *outputs, size_t count,
                       const struct operand *windows, const struct piece *p, int adds, float *left)
 {
@@ -663,10 +674,10 @@ static void sum_pairs(const struct shape *f, const struct operand *outputs, size
     }
 }
 
-/* These sums as the gradient's panels. */
-static void turn_sums(const struct shape *f, const float *room, size_t count, size_t k, float *to)
+/* Transpose these sums into the gradient's panels. */
+static void turn_sums(const struct shape *f, const float *capacity, size_t count, size_t k, float *to)
 {
-    const float *sums = room + output_pairs_floats(f) + window_pairs_floats(f);
+    const float *sums = capacity + output_pairs_floats(f) + window_pairs_floats(f);
     const size_t width = f->wide * f->w;
     for (size_t o = 0; o < count; o += f->w) {
         float *panel = to + o / width * width * k + o % width;
@@ -680,7 +691,7 @@ static void turn_sums(const struct shape *f, const float *room, size_t count, si
     }
 }
 
-/* dbias: of the group's outputs. */
+/* dbias: the group's outputs. */
 static void run_job(const struct ss_device *cpu, const struct shape *f, const struct job *job,
                     const void *x, const void *dy, float *dw, float *dbias)
 {
@@ -690,7 +701,7 @@ static void run_job(const struct ss_device *cpu, const struct shape *f, const st
     const int has_bias = dbias && job->piece == 0 && job->strip == 0;
     double sums[TURNED_OUTPUTS] = {0};
     float *to = dw + weight_at(f, job->group, &p) + job->first * p.k,
-          *room = of_thread(cpu, f) + thread_floats(f) - pairs_floats(f);
+          *capacity = of_thread(cpu, f) + thread_floats(f) - pairs_floats(f);
     for (size_t i = begin; i < end && job->strip < p.k; i++) {
         const struct tile t = tile_of(f, i);
         struct operand windows = read_windows(cpu, f, x, job->group, &p, t),
@@ -698,12 +709,12 @@ static void run_job(const struct ss_device *cpu, const struct shape *f, const st
         if (has_bias)
             add_bias(f, &outputs, span_of(f, t.rows), job->count, sums);
         if (f->matrix_unit) {
-            sum_pairs(f, &outputs, job->count, &windows, &p, i > begin, room);
+            sum_pairs(f, &outputs, job->count, &windows, &p, i > begin, capacity);
             continue;
         }
         if (f->pairs) {
-            outputs = pair_rows(f, &outputs, t.rows, job->count, room);
-            windows = pair_rows(f, &windows, t.rows, p.k, room + output_pairs_floats(f));
+            outputs = pair_rows(f, &outputs, t.rows, job->count, capacity);
+            windows = pair_rows(f, &windows, t.rows, p.k, capacity + output_pairs_floats(f));
         }
         ss_product_outer(
             &(struct ss_product_outer){.rows = terms_of(f, t.rows),
@@ -721,7 +732,7 @@ static void run_job(const struct ss_device *cpu, const struct shape *f, const st
                                        .pairs = f->pairs});
     }
     if (f->matrix_unit)
-        turn_sums(f, room, job->count, p.k, to);
+        turn_sums(f, capacity, job->count, p.k, to);
     for (size_t o = 0; has_bias && o < job->count; o++)
         dbias[job->first + o] = (float)sums[o];
 }

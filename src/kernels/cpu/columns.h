@@ -1,22 +1,23 @@
-/* Convolutions as products of matrices: any window, stride, padding, dilation, groups and layout. A tile of output
- * pixels is a matrix that has each one's window in a row (Chellapilla, Puri and Simard, "High performance
- * convolutional neural networks for document processing", 2006); 1x1 windows of whole vectors are read where they
- * are. Weights, and gradients, have a layout of their own, whose padding is zero; plain is (Co,Ci/G,rows,columns).
+/* Convolutions as matrix products (im2col): any window, stride, padding, dilation, groups and
+ * layout. A tile of output pixels is a matrix with one window per row (Chellapilla, Puri and
+ * Simard, "High performance convolutional neural networks for document processing", 2006). 1x1
+ * windows of whole vectors are read in place. Weights and their gradients have a native layout
+ * with zeros as padding; the plain layout is (Co,Ci/G,rows,columns).
  *
- * Bits do not depend on the number of threads. */
+ * Results are bit-identical for any number of threads. */
 #ifndef SS_KERNELS_CPU_COLUMNS_H
 #define SS_KERNELS_CPU_COLUMNS_H
 
 #include "kernels/cpu/internal.h"
 
-/* Of all three passes. */
+/* Return the bytes of scratch that all three passes need. */
 size_t ss_columns_scratch(const struct ss_device *cpu, const struct ss_conv_shape *s);
 
-/* Is it faster than oneDNN's code? */
+/* Return whether this code is faster than oneDNN's. */
 int ss_columns_pays(const struct ss_conv_shape *s);
 
-/* Does a matrix unit compute all passes of it in numbers of dtype, with windows that are read in place? It is then faster
- * than Winograd. */
+/* Return whether a matrix unit computes all passes in dtype with windows read in place. It is
+ * then faster than Winograd. */
 int ss_columns_fit_matrix_unit(const struct ss_conv_shape *s, enum ss_dtype dtype);
 
 size_t ss_columns_weight_bytes(const struct ss_device *cpu, const struct ss_conv_shape *s);

@@ -1,26 +1,27 @@
-/* columns_move.c: see columns_shape.h.
+/* columns_move.c: copies between tensors and operands (contract in columns_shape.h).
  *
  * Copies are in long runs: 3x3 windows of 400 channels in groups of 16 on 2x2 maps take 0.05 ms
- * instead of 0.21 ms, of 128 channels in groups of 4 on 16x16 maps 0.7 ms instead of 3.4 ms (batch
- * 32, bf16, 2 threads of a Zen 5). */
+ * instead of 0.21 ms, of 128 channels in groups of 4 on 16x16 maps 0.7 ms instead of 3.4 ms
+ * (batch 32, bf16, 2 threads of a Zen 5). */
 #include "kernels/cpu/columns_shape.h"
 #include "kernels/cpu/simd.h"
 
 #include <stdint.h>
 #include <string.h>
 
-enum { LINE = 512, /* numbers of a map's line that are read at once */ };
+enum { LINE = 512, /* numbers of a map's line per copy */ };
 
-/* Rows of an operand, `row` floats from one to the next, and the pixels whose numbers they have: those of an image's line,
- * or one of each image. */
+/* Rows of an operand, `row` floats apart, and their pixels: of one line of an image, or one of
+ * each image. */
 struct line {
     float *rows;
     void *image;
-    size_t row, vector; /* vector: from one of a row to the next */
+    size_t row, vector; /* vector: floats between the vectors of a row */
     size_t pixel, step, count;
 };
 
-/* The line of a tile's row r, whose map has lines of `width` pixels; *next: the row to go on with. */
+/* Return the line that begins at row r of a tile, in a map with lines of `width` pixels. *next:
+ * the row following the line. */
 static struct line line_of(const struct shape *f, const struct ss_act *a, struct tile t, size_t r,
                            size_t width, int by_images, size_t *next)
 {
@@ -49,7 +50,8 @@ static inline void add_rows(float *to, size_t step, const float *row, size_t row
             to[l] += row[l];
 }
 
-/* `bytes` of each, in one part of a constant size, or two that may overlap: a call of memcpy would take longer. */
+/* Copy `bytes` bytes per row, as one chunk of the constant size `part`, or as two that may
+ * overlap. Faster than a call of memcpy. */
 static inline void copy_parts(const char *from, size_t step, char *to, size_t row_step,
                               size_t count, size_t bytes, const size_t part)
 {
@@ -61,7 +63,7 @@ static inline void copy_parts(const char *from, size_t step, char *to, size_t ro
     }
 }
 
-/* n numbers of `element` bytes to each row. */
+/* Copy n numbers of `element` bytes to each row. */
 static inline void copy_run(const void *from, size_t step, void *to, size_t row_step, size_t count,
                             size_t n, size_t element)
 {
@@ -84,7 +86,7 @@ static inline void copy_run(const void *from, size_t step, void *to, size_t row_
 static inline void move_run(const struct shape *f, enum way way, void *act, size_t act_step,
                             float *row, size_t row_step, size_t count, size_t n)
 {
-    static const float zeros[16]; /* at most a vector is cleared */
+    static const float zeros[16]; /* at most one vector is zeroed */
     const struct ss_act_rows *rows = f->cpu->rows;
     switch (way) {
     case READ:
@@ -109,13 +111,13 @@ static inline void move_run(const struct shape *f, enum way way, void *act, size
     }
 }
 
-/* Where number i of a line's tensor lies. */
+/* Return the address of number i of a tensor. */
 static inline void *place_of(const struct shape *f, enum way way, const void *act, size_t i)
 {
     return way == ADD ? (float *)(uintptr_t)act + i : ss_at(f->cpu, act, i);
 }
 
-/* Where number i of a line's first row lies. */
+/* Return the address of number i of a line's first row. */
 static inline void *number_at(const struct shape *f, enum way way, const struct line *l, size_t i)
 {
     const size_t lane = i & (lanes_of(f, way) - 1);
@@ -124,7 +126,7 @@ static inline void *number_at(const struct shape *f, enum way way, const struct 
                               : (void *)(vector + lane);
 }
 
-/* `channels` from `first` on. They are the numbers from i on of each row, i_step apart. */
+/* Move `channels` channels from `first` on. They are numbers i, i + i_step, ... of each row. */
 static inline void move_line(const struct shape *f, enum way way, const struct ss_act *a,
                              const struct line *l, size_t first, size_t channels, size_t i,
                              size_t i_step)
@@ -132,7 +134,7 @@ static inline void move_line(const struct shape *f, enum way way, const struct s
     const size_t block = (size_t)a->block, plane = (size_t)a->h * (size_t)a->w;
     void *act = place_of(f, way, l->image, (first / block * plane + l->pixel) * block);
     const size_t lanes = lanes_of(f, way);
-    size_t at = first % block; /* in its block */
+    size_t at = first % block; /* within its block */
     for (size_t left = l->count ? channels : 0, n; left > 0; left -= n, i += n * i_step) {
         n = ss_min(ss_min(block - at, lanes - (i & (lanes - 1))), left);
         move_run(f, way, place_of(f, way, act, at), l->step, number_at(f, way, l, i), l->row,
@@ -148,7 +150,7 @@ static int clamp(int x, int most)
     return x < 0 ? 0 : x < most ? x : most;
 }
 
-/* Rows `first`, first + step, ... of these: zeros. */
+/* Zero rows first, first + step, ... before `end`. */
 static void clear_rows(const struct shape *f, const struct line *all, int first, int step, int end,
                        size_t channels, size_t i, size_t i_step)
 {
@@ -159,7 +161,7 @@ static void clear_rows(const struct shape *f, const struct line *all, int first,
     move_line(f, CLEAR, &f->s->x, &part, 0, channels, i, i_step);
 }
 
-/* Tap t of the windows of `all`, outputs from column `column` of line `line` on. */
+/* Move tap t of the windows of `all`; the first output is at line `line`, column `column`. */
 static void move_tap(const struct shape *f, enum way way, size_t group, const struct piece *p,
                      size_t t, int line, int column, const struct line *all)
 {
@@ -169,7 +171,7 @@ static void move_tap(const struct shape *f, enum way way, size_t group, const st
               w = column * step - s->padding[1] + j * s->dilation[1], count = (int)all->count;
     const int width = f->points ? (int)f->plane : s->x.w, one = f->by_images,
               inside = h >= 0 && h < s->x.h && !(one && (w < 0 || w >= width));
-    /* Of these windows, those from `begin` to before `end` have the tap in the map. */
+    /* Windows begin .. end - 1 have the tap inside the map. */
     int begin = inside ? 0 : count, end = count;
     if (inside && !one) {
         begin = clamp((step - 1 - w) / step, count);
@@ -191,8 +193,9 @@ static void move_tap(const struct shape *f, enum way way, size_t group, const st
     move_line(f, way, &s->x, &part, first, channels, at, each);
 }
 
-/* The same as move_tap where x and y are alike: a tap of all windows is the image itself, some pixels further on, but for
- * those windows whose tap is outside. `all`: pixels of an image from the place-th on. */
+/* The same as move_tap for x and y of equal size: a tap of all windows is the image itself,
+ * shifted by some pixels, except for windows whose tap is outside. all: pixels of an image from
+ * `place` on. */
 static void read_shifted(const struct shape *f, size_t group, const struct piece *p, size_t t,
                          int place, const struct line *all)
 {
@@ -201,7 +204,7 @@ static void read_shifted(const struct shape *f, size_t group, const struct piece
               h = (int)t / s->kernel[1] * s->dilation[0] - s->padding[0],
               w = (int)t % s->kernel[1] * s->dilation[1] - s->padding[1], shift = h * width + w;
     const size_t channels = p->last_channel - p->channel, at = (t - p->tap) * channels;
-    /* The others' taps are above the map, or below it. */
+    /* The taps of the other windows are above or below the map. */
     const int end = clamp((s->x.h - h) * width - (w > 0 ? w : 0) - place, count);
     const int begin = clamp(-h * width - (w < 0 ? w : 0) - place, end);
     struct line part = *all;
@@ -212,13 +215,13 @@ static void read_shifted(const struct shape *f, size_t group, const struct piece
         move_line(f, READ, &s->x, &part, group * f->in + p->channel, channels, at, 1);
     clear_rows(f, all, 0, 1, begin, channels, at, 1);
     clear_rows(f, all, end, 1, count, channels, at, 1);
-    /* And in these columns they are beside it. */
+    /* In these columns they are left or right of it. */
     const int first = w < 0 ? 0 : clamp(width - w, width), last = w < 0 ? clamp(-w, width) : width;
     for (int c = first; c < last; c++)
         clear_rows(f, all, (c + width - place % width) % width, width, count, channels, at, 1);
 }
 
-/* The smallest part that has so many bytes, if copy_parts has one. */
+/* Return the smallest chunk of copy_parts with at least `bytes` bytes, or `bytes` if none has. */
 static size_t part_of(size_t bytes)
 {
     size_t part = 2;
@@ -227,30 +230,31 @@ static size_t part_of(size_t bytes)
     return part <= 32 ? part : bytes;
 }
 
-/* To each of rows q .. q + count - 1 the numbers from i on: n that lie side by side from `at` on, `step` further for each
- * row. What is behind them in a vector is overwritten: one copy is faster than two. */
+/* Copy n adjacent numbers, from `at` on, to numbers i .. i + n - 1 of each of rows q .. q + count
+ * - 1; the source advances by `step` per row. May overwrite the rest of a vector: one copy is
+ * faster than two. */
 static void read_taps(const struct shape *f, const struct line *l, const void *at, size_t step,
                       size_t q, size_t count, size_t i, size_t n)
 {
     const size_t lanes = lanes_of(f, READ);
     for (size_t run; n > 0; n -= run, i += run, at = ss_at(f->cpu, at, run)) {
         float *to = (float *)number_at(f, READ, l, i) + q * f->w;
-        const size_t room = lanes - (i & (lanes - 1)),
+        const size_t capacity = lanes - (i & (lanes - 1)),
                      whole = part_of(n * f->cpu->element) / f->cpu->element;
-        run = ss_min(n, room);
+        run = ss_min(n, capacity);
         if (f->cpu->dtype == SS_DTYPE_F32 || f->pairs)
-            copy_run(at, step, to, f->w * sizeof(float), count, whole <= room ? whole : run,
+            copy_run(at, step, to, f->w * sizeof(float), count, whole <= capacity ? whole : run,
                      f->cpu->element);
         else
             f->cpu->rows->read(at, step, to, f->w, count, run);
     }
 }
 
-/* The same as move_tap for all taps of a piece of planes, a line of a window at a time. */
+/* The same as move_tap for all taps of a piece of planes, one line of a window at a time. */
 static void read_plane_windows(const struct shape *f, size_t group, const struct piece *p, int line,
                                int column, const struct line *all)
 {
-    char padded[LINE * sizeof(float) + 32]; /* a line of the map, with zeros around it */
+    char padded[LINE * sizeof(float) + 32]; /* a line of the map with zeros around it */
     const struct ss_conv_shape *s = f->s;
     const int width = s->x.w, taps = s->kernel[1], step = s->stride[1],
               most = 1 + (LINE - taps) / step, all_count = (int)all->count;

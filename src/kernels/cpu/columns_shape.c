@@ -1,4 +1,4 @@
-/* columns_shape.c: see columns_shape.h. */
+/* columns_shape.c: how columns.c cuts a convolution (contract in columns_shape.h). */
 #include "kernels/cpu/columns_shape.h"
 
 #include "kernels/cpu/simd.h"
@@ -50,7 +50,8 @@ static void choose_tiles(struct shape *f)
     f->parts = ss_min(ss_divide_up(JOBS, gradient_jobs(f)), f->tiles);
 }
 
-/* Groups of few channels would leave most of a vector, or of a matrix unit's rows, empty. */
+/* Return the number of groups to merge: groups with few channels would leave most of a vector, or
+ * of a matrix unit's rows, empty. */
 static size_t merge_groups(const struct shape *f, const struct ss_conv_shape *s)
 {
     const size_t groups = (size_t)s->groups, width = f->matrix_unit ? 2 * f->w : f->w,

@@ -1,8 +1,10 @@
-/* columns_shape.h: how columns.c cuts a convolution, and what moves between its tensors and operands. Inside columns*.c.
+/* columns_shape.h: how columns.c cuts a convolution, and copies between its tensors and operands.
+ * Private to columns*.c.
  *
- * A tile is whole images, or a part of one. Its windows are a left operand of product.h, (rows, k), in pieces of k: of
- * planes (block 1) each channel's taps lie one after the other, else each tap's channels. The weight is stored as the right
- * operands of the forward pass, one for each group and piece. */
+ * A tile is whole images, or a section of one. Its windows are a left operand (rows, k) of
+ * product.h, in pieces of k. With planes (block 1) k counts the taps of each channel, otherwise
+ * the channels of each tap. The weight is stored as the right operands of the forward pass, one
+ * for each group and piece. */
 #ifndef SS_KERNELS_CPU_COLUMNS_SHAPE_H
 #define SS_KERNELS_CPU_COLUMNS_SHAPE_H
 
@@ -11,57 +13,58 @@
 #include "kernels/cpu/product.h"
 
 enum {
-    WIDE = 2,        /* vectors of a panel, where rows are not few */
-    TILE = 160000,   /* floats of a tile's windows and outputs: they stay in a second-level cache */
-    MOST_ROWS = 512, /* of a tile */
-    FEW_ROWS = 144,  /* of a tile, whatever TILE says: each reads all weights once */
-    LEAST_ROWS = 28, /* of one that is read in place */
-    PIECE = 512,     /* of k; by channels, or of several taps */
-    /* Of a job of the weight gradient: outputs, and k where windows are read in place. Its part of the gradient then
-     * stays in a first-level cache. */
+    WIDE = 2,        /* vectors of a panel, unless rows are few */
+    TILE = 160000,   /* floats of a tile's windows and outputs, to stay in the L2 cache */
+    MOST_ROWS = 512, /* maximum of a tile */
+    FEW_ROWS = 144,  /* minimum of a tile, overrides TILE: each tile reads all weights */
+    LEAST_ROWS = 28, /* minimum of a tile that is read in place */
+    PIECE = 512,     /* of k: channels of a tap, or several taps */
+    /* Size of a job of the weight gradient: outputs, and k where windows are read in place. Its
+     * section of the gradient then stays in the L1 cache. */
     OUTPUTS = 128,
-    TURNED_OUTPUTS = 640, /* on a matrix unit: each job copies windows anew */
+    TURNED_OUTPUTS = 640, /* on a matrix unit, where each job copies windows again */
     STRIP = 64,
-    JOBS = 16,      /* at least so many, where tiles and panels suffice */
-    MOST_TAPS = 49, /* where windows are read of a copy with zeros around it */
-    LEAST_LINE = 7, /* there, too: in pixels */
+    JOBS = 16,      /* minimum, if tiles and panels suffice */
+    MOST_TAPS = 49, /* maximum for windows read from a padded copy */
+    LEAST_LINE = 7, /* minimum for the same, in pixels */
 };
 
 struct shape {
     const struct ss_device *cpu;
     const struct ss_conv_shape *s;
-    size_t w, shift;         /* W, and its logarithm */
+    size_t w, shift;         /* W, the floats of a vector, and log2(W) */
     size_t merged;           /* groups of the convolution in one of these, with zeros between */
-    size_t in, out, taps, k; /* of a group here: channels; of a window; of a row */
-    size_t groups, plane;    /* plane: pixels of an image of y */
+    size_t in, out, taps, k; /* per group here: channels; taps of a window; k of a row */
+    size_t groups, plane;    /* groups after merging; plane: pixels of an image of y */
     int planes;              /* x is stored as planes */
-    int points;              /* a window is one pixel, and each pixel a window */
-    int apart;               /* windows lie side by side, and cover x */
-    size_t wide;             /* WIDE; 1: all rows are few, and one tile */
+    int points;              /* 1x1 windows, one per pixel of x */
+    int apart;               /* windows do not overlap, and cover x */
+    size_t wide;             /* WIDE; 1: few rows, all in one tile */
     int x_direct, y_direct;  /* read and written in place */
-    int alike;               /* windows with stride 1, as many as pixels, which are no planes */
-    int by_images;           /* windows are moved a pixel of each image at a time */
+    int alike;               /* stride 1, x and y of equal size; neither points nor planes */
+    int by_images;           /* windows are copied one pixel of each image at a time */
     int pairs;               /* operands are pairs of bf16 */
-    int matrix_unit;         /* which multiplies the pairs */
-    int padded;              /* windows are parts of a copy of x, see ss_columns_pad_windows */
-    size_t line, image;      /* of that copy: pixels; an image's last lines are the next one's first */
-    /* Of k: what a piece has at most, and how many there are. */
+    int matrix_unit;         /* a matrix unit multiplies the pairs */
+    int padded;              /* windows are views of a copy of x, see ss_columns_pad_windows */
+    size_t line, image;      /* of that copy: pixels; images share their border lines */
+    /* Of k: maximum of a piece, and the number of pieces. */
     size_t piece_taps, piece_channels, piece_k, pieces;
-    /* Of pixels: images of a tile or tiles of an image, pixels of a tile at most, how many there are. */
+    /* Of pixels: images of a tile or tiles of an image, maximum pixels of a tile, number of
+     * tiles. */
     size_t images, cuts, rows, tiles;
-    size_t outputs, strip, parts; /* weight gradient: of a job, of a piece's k, of the tiles */
+    size_t outputs, strip, parts; /* weight gradient: outputs of a job, k of a strip, parts */
 };
 
 struct shape ss_columns_shape(const struct ss_device *cpu, const struct ss_conv_shape *s);
 
-/* Of the weight gradient, for each part. */
+/* Return the number of jobs of the weight gradient per part. */
 static inline size_t gradient_jobs(const struct shape *f)
 {
     return f->groups * f->pieces * ss_divide_up(f->piece_k, f->strip) *
            ss_divide_up(f->out, f->outputs);
 }
 
-/* Do windows overlap, side by side, each with a part of the map? */
+/* Return whether windows overlap with stride 1, and each covers pixels of the map. */
 static inline int is_sliding(const struct shape *f)
 {
     const struct ss_conv_shape *s = f->s;
@@ -71,16 +74,17 @@ static inline int is_sliding(const struct shape *f)
     return sliding;
 }
 
-/* With stride 1 the data gradient is a forward pass itself: dy's, whose windows have the taps in the other order, and whose
- * outputs are the inputs. Where these are few, most of their vectors would be padding. */
+/* Return whether the data gradient is computed as a forward pass. With stride 1 it is one of dy,
+ * with taps in reverse order and inputs as outputs. With few inputs most of their vectors would
+ * be padding. */
 static inline int is_mirrored(const struct shape *f)
 {
     return is_sliding(f) && 8 * f->in >= 7 * ss_product_round(f->in);
 }
-/* Where is_mirrored. */
+/* Return the shape of that forward pass. Valid if is_mirrored. */
 struct ss_conv_shape ss_columns_mirror(const struct ss_conv_shape *s);
 
-/* Pixels first .. first + rows - 1 of all images'. */
+/* Pixels first .. first + rows - 1, counted over all images. */
 struct tile {
     size_t first, rows;
 };
@@ -93,7 +97,8 @@ static inline struct tile tile_of(const struct shape *f, size_t i)
                                      : ss_min(f->images, (size_t)f->s->y.n - image) * f->plane};
 }
 
-/* Rows of operands that a tile's pixels are; padded: lines and images have others between them. */
+/* Return the rows of operands that a tile's pixels span; padded: with the rows between lines and
+ * images. */
 static inline size_t span_of(const struct shape *f, size_t pixels)
 {
     const size_t h = (size_t)f->s->y.h, w = (size_t)f->s->y.w;
@@ -106,19 +111,20 @@ static inline size_t row_of_pixel(const struct shape *f, size_t pixel)
     const size_t w = (size_t)f->s->y.w, at = pixel % f->plane;
     return f->padded ? pixel / f->plane * f->image + at / w * f->line + at % w : pixel;
 }
-/* From a window's first tap to its t-th, in rows of the copy. */
+/* Return the distance from a window's first tap to tap t, in rows of the copy. */
 static inline size_t tap_of(const struct shape *f, size_t t)
 {
     const size_t width = (size_t)f->s->kernel[1];
     return t / width * (size_t)f->s->dilation[0] * f->line + t % width * (size_t)f->s->dilation[1];
 }
-/* Of windows, or the copy. */
+/* Return the rows of the windows, or of the copy. */
 static inline size_t window_rows(const struct shape *f, size_t pixels)
 {
     return span_of(f, pixels) + (f->padded ? tap_of(f, f->taps - 1) : 0);
 }
 
-/* These taps of these channels, each up to its end; k of them. The index-th piece. */
+/* Piece number `index`: taps tap .. last_tap - 1 of channels channel .. last_channel - 1; k
+ * rows. */
 struct piece {
     size_t index, tap, last_tap, channel, last_channel, k;
 };
@@ -134,7 +140,8 @@ static inline struct piece piece_of(const struct shape *f, size_t i)
     return p;
 }
 
-/* Floats of a weight, of which a group has k rows and a piece those behind its first one. */
+/* Floats of a weight, and the offset of a piece: a group has k rows, those of its pieces in
+ * sequence. */
 static inline size_t weight_floats(const struct shape *f)
 {
     return f->groups * f->k * ss_product_round(f->out);
@@ -144,61 +151,63 @@ static inline size_t weight_at(const struct shape *f, size_t group, const struct
     return (group * f->k + p->tap * f->in + p->channel * (p->last_tap - p->tap)) *
            ss_product_round(f->out);
 }
-/* The same of a turned weight: the right operands of the data gradient, or of few rows dy'. */
+/* Floats of a transposed weight: the right operands of the data gradient, or dy' with few rows. */
 static inline size_t turned_floats(const struct shape *f)
 {
     return f->wide == WIDE ? f->out * ss_product_round(f->piece_k)
                            : ss_product_right_floats(f->out, f->rows);
 }
 
-/* Numbers of an operand that n of a tensor's are. */
+/* Return the numbers of an operand that hold n numbers of a tensor. */
 static inline size_t terms_of(const struct shape *f, size_t n)
 {
     return f->pairs ? ss_divide_up(n, 2) : n;
 }
-/* The row of channel c's tap t in a piece. */
+/* Return the row of channel c's tap t in a piece. */
 static inline size_t row_of(const struct shape *f, const struct piece *p, size_t c, size_t t)
 {
     return f->planes ? c * f->taps + t
                      : (t - p->tap) * (p->last_channel - p->channel) + c - p->channel;
 }
 
-/* ---- columns_move.c: between tensors and rows of operands ---- */
+/* ---- columns_move.c: copies between tensors and rows of operands ---- */
 
-/* A tensor's numbers into rows; rows' added to floats in a tensor's layout, or over a tensor's; zeros into rows. */
+/* READ: tensor to rows. ADD: add rows to floats in a tensor's layout. WRITE: rows to tensor.
+ * CLEAR: zero rows. */
 enum way { READ, ADD, WRITE, CLEAR };
 
-/* Does a vector of a row have 2 W numbers, as they are in a tensor? */
+/* Return whether a vector of a row has 2 W numbers, in the format of the tensor. */
 static inline int has_halves(const struct shape *f, enum way way)
 {
     return f->pairs && (way == READ || way == CLEAR);
 }
 
-/* Numbers of a vector of a row. */
+/* Return the numbers of a vector of a row. */
 static inline size_t lanes_of(const struct shape *f, enum way way)
 {
     return f->w << has_halves(f, way);
 }
 
-/* A piece of the windows of a tile. */
+/* Move a piece of the windows of a tile. */
 void ss_columns_move_windows(const struct shape *f, enum way way, const void *x, size_t group,
                              const struct piece *p, struct tile t, float *rows);
-/* A copy of a tile's x, channels of a piece, with zeros around each image: the window of row r has its tap t in row
- * r + tap_of(t). Zeros right of a line are those left of the next one, and an image's last lines the next one's first. */
+/* Copy a piece's channels of a tile's x, with zeros around each image: tap t of row r's window is
+ * in row r + tap_of(t). Zeros right of a line serve as those left of the next one, and an image's
+ * last lines as the next one's first. */
 void ss_columns_pad_windows(const struct shape *f, const void *x, size_t group,
                             const struct piece *p, struct tile t, float *rows);
-/* Channels of the tile's outputs, as rows, with zeros up to whole vectors, or from them; with the last channel
- * the padding behind it. */
+/* Move channels of the tile's outputs. READ pads the rows with zeros to whole vectors; WRITE with
+ * the last channel also zeros the padding channels. */
 void ss_columns_move_outputs(const struct shape *f, enum way way, const void *y, size_t first,
                              size_t count, struct tile t, float *rows);
 
 /* ---- columns_weight.c ---- */
 
-/* The gradient of what lies between merged groups. */
+/* Zero the gradient between merged groups. */
 void ss_columns_clear_between(const struct shape *f, float *dw);
-/* The right operands of the data gradient. */
+/* Make the right operands of the data gradient. */
 void ss_columns_turn_weight(const struct shape *f, const void *w, float *turned);
-/* The weight of f's mirror m. */
+/* Make the weight of f's mirror m. */
 void ss_columns_mirror_weight(const struct shape *f, const void *w, const struct shape *m,
                               void *to);
 

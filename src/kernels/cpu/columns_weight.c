@@ -1,10 +1,11 @@
-/* columns_weight.c: the weight's layout, see columns_shape.h. */
+/* columns_weight.c: conversions of the weight layout (contract in columns_shape.h). */
 #include "kernels/cpu/columns.h"
 
 #include "kernels/cpu/columns_shape.h"
 #include "kernels/cpu/simd.h"
 
-/* Outputs first .. first + width - 1, a panel, of a piece: from the plain weight (Co,Ci/G,taps), or to it. */
+/* Copy outputs first .. first + width - 1 (a panel) of a piece from the plain weight
+ * (Co,Ci/G,taps), or back. */
 static void move_panel(const struct shape *f, const struct piece *p, size_t group, size_t first,
                        float *panel, float *plain, int back)
 {
@@ -49,7 +50,7 @@ void ss_columns_export(const struct ss_device *cpu, const struct ss_conv_shape *
     move_weight(cpu, s, plain, (float *)(uintptr_t)native, 1);
 }
 
-/* Of a piece of a group's gradient. */
+/* Zero the elements between merged groups in a piece of a group's gradient. */
 static void clear_piece(const struct shape *f, const struct piece *p, float *dw)
 {
     const size_t whole = ss_product_round(f->out), in = f->in / f->merged, out = f->out / f->merged;
@@ -84,14 +85,15 @@ void ss_columns_turn_weight(const struct shape *f, const void *w, float *turned)
     }
 }
 
-/* The piece that has channel c's tap t. */
+/* Return the piece with tap t of channel c. */
 static struct piece piece_with(const struct shape *f, size_t c, size_t t)
 {
     return piece_of(f, t / f->piece_taps * ss_divide_up(f->in, f->piece_channels) +
                            c / f->piece_channels);
 }
 
-/* A vector of inputs, from the c-th on, and tap t of the weight w, which are outputs and another tap of the mirror m's. */
+/* Copy a vector of inputs, from input c on, at tap t of the weight w. In the mirror m they are
+ * outputs at the opposite tap. */
 static void mirror_vector(const struct shape *f, const void *w, size_t group, size_t c, size_t t,
                           const struct shape *m, void *to)
 {
@@ -99,14 +101,14 @@ static void mirror_vector(const struct shape *f, const void *w, size_t group, si
                  panel = ss_min(width, ss_product_round(f->in) - c / width * width);
     const struct piece from = piece_with(f, c, t);
     for (size_t o = 0; o < f->out; o += f->w) {
-        float room[16 * 16], turned[16 * 16] = {0};
+        float capacity[16 * 16], turned[16 * 16] = {0};
         const struct piece p = piece_with(m, o, tap);
         const size_t all = ss_min(width, ss_product_round(f->out) - o / width * width);
         f->cpu->rows->read(ss_at(f->cpu, w,
                                  weight_at(f, group, &from) + o / width * width * from.k +
                                      row_of(f, &from, c, t) * all + o % width),
-                           all, room, f->w, n, f->w);
-        ss_product_turn(n, f->w, room, f->w, turned, f->w);
+                           all, capacity, f->w, n, f->w);
+        ss_product_turn(n, f->w, capacity, f->w, turned, f->w);
         f->cpu->rows->write(turned, f->w,
                             ss_at(f->cpu, to,
                                   weight_at(m, group, &p) + c / width * width * p.k +

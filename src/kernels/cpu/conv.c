@@ -1,8 +1,9 @@
-/* conv.c: chooses the code of a convolution. 3x3 convolutions with stride 1 are our Winograd (winograd.c) where that
- * is faster, and those of small maps (small_map.c), or of a few outputs with many weights (columns.c), products of
- * matrices. Everything else is oneDNN's direct code, except in bf16, or where it has reference code only, or is not
- * there: depthwise convolutions are depthwise.c's, others products of matrices. Choices follow from shapes, never from
- * timing, so that equal runs give equal bits. */
+/* conv.c: selects the implementation of a convolution. 3x3 convolutions with stride 1 use
+ * Winograd (winograd.c) where that is faster. Small maps (small_map.c), and few outputs with many
+ * weights (columns.c), use matrix products. All others use oneDNN's direct code, unless the
+ * format is bf16, or oneDNN is missing or has only reference code: then depthwise convolutions
+ * use depthwise.c, others matrix products. The selection depends on shapes, never on timing, so
+ * that equal runs are bit-identical. */
 #include "core/log.h"
 #include "kernels/cpu/columns.h"
 #include "kernels/cpu/conv_dnnl.h"
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whose weight layout it is, and whose code runs a pass. */
+/* The implementation that defines the weight layout, or that runs a pass. */
 enum code { LIBRARY, DEPTHWISE, SMALL_MAP, COLUMNS, WINOGRAD };
 static const char *const code_names[] = {[DEPTHWISE] = "depthwise",
                                          [SMALL_MAP] = "small map",
@@ -25,9 +26,9 @@ struct ss_conv_kernel {
     struct ss_device *cpu;
     struct ss_conv_shape shape;
     int training;
-    const struct ss_norm_source *source; /* of x, where that is not stored */
+    const struct ss_norm_source *source; /* from which x is computed, if x is not stored */
     enum code layout, code[SS_CONV_PASSES];
-    struct ss_dnnl_conv *library; /* NULL: no pass is oneDNN's */
+    struct ss_dnnl_conv *library; /* NULL: no pass uses oneDNN */
     char info[256];
 };
 
@@ -51,7 +52,7 @@ static int is_winograd(const struct ss_conv_shape *s, enum ss_dtype dtype, enum 
            ss_winograd_takes(s);
 }
 
-/* Where there is a choice. */
+/* Return whether matrix products are preferred to oneDNN. */
 static int is_product(const struct ss_conv_shape *s, enum ss_conv_algo algo)
 {
     return algo == SS_CONV_PRODUCT ||
@@ -75,7 +76,7 @@ struct ss_cpu_conv_work ss_cpu_conv_work(const struct ss_conv_shape *s, enum ss_
         const double products = 2 * ss_small_map_products(s);
         return (struct ss_cpu_conv_work){.flop = products, .cost = products};
     }
-    /* Depthwise ones load what they multiply. */
+    /* Depthwise convolutions load an operand for each multiplication. */
     const int depthwise = ss_depthwise_takes(s);
     return (struct ss_cpu_conv_work){.flop = flop,
                                      .cost = depthwise ? 4 * flop : flop,
@@ -90,7 +91,7 @@ int ss_cpu_conv_adds(const struct ss_conv_shape *shape, enum ss_dtype dtype, enu
 enum ss_status ss_cpu_conv_source(struct ss_conv_kernel *c, const struct ss_norm_source *source)
 {
     if (!c->shape.makes_x)
-        return ss_fail(SS_ERR_INVALID, "convolution: it reads an x that is stored");
+        return ss_fail(SS_ERR_INVALID, "convolution: a source is set, but x is stored");
     c->source = source;
     return SS_OK;
 }
@@ -100,7 +101,7 @@ static int has(const struct ss_conv_kernel *c, int pass)
     return c->library && ss_conv_library->has(c->library, pass);
 }
 
-/* All passes share the weight's layout. */
+/* All passes share the weight layout. */
 static enum ss_status choose(struct ss_conv_kernel *c, enum ss_conv_algo algo)
 {
     const struct ss_conv_shape *s = &c->shape;
@@ -120,7 +121,8 @@ static enum ss_status choose(struct ss_conv_kernel *c, enum ss_conv_algo algo)
     return SS_OK;
 }
 
-/* Scratch of a data gradient that oneDNN has not: [columns.c's, or the export's | plain weight | columns.c's weight]. */
+/* Scratch of a data gradient that oneDNN lacks: [columns.c's, or the export's | plain weight |
+ * columns.c's weight]. */
 static size_t plain_at(const struct ss_conv_kernel *c)
 {
     const size_t columns = ss_columns_scratch(c->cpu, &c->shape),
@@ -160,7 +162,7 @@ enum ss_status ss_cpu_conv_create(struct ss_device *cpu, const struct ss_conv_sh
     SS_TRY(ss_act_check(&shape->y, "convolution output"));
     SS_TRY(ss_conv_check(shape));
     if (shape->makes_x && !ss_cpu_conv_makes_x(shape, cpu->dtype, algo))
-        return ss_fail(SS_ERR_INVALID, "convolution: it cannot make x while it reads it");
+        return ss_fail(SS_ERR_INVALID, "convolution: this code cannot compute x on the fly");
     struct ss_conv_kernel *c = calloc(1, sizeof *c);
     if (!c)
         return ss_fail_memory("convolution", sizeof *c);
@@ -252,7 +254,7 @@ static enum ss_status check_source(const struct ss_conv_kernel *c)
 {
     if (c->shape.makes_x && !c->source)
         return ss_fail(SS_ERR_INVALID,
-                       "convolution: x is not stored, and nobody said of what it is made");
+                       "convolution: x is not stored and has no source; call conv_source first");
     return SS_OK;
 }
 
@@ -296,7 +298,7 @@ enum ss_status ss_cpu_conv_forward_add(struct ss_conv_kernel *c, const void *x, 
                                        const float *bias, const void *r, void *y)
 {
     if (c->code[SS_CONV_FORWARD] != WINOGRAD)
-        return ss_fail(SS_ERR_INVALID, "convolution: it adds nothing to what it stores");
+        return ss_fail(SS_ERR_INVALID, "convolution: this code cannot add a residual");
     return forward(c, x, weight, bias, y, (struct ss_winograd_ends){.residual = r});
 }
 
@@ -304,7 +306,7 @@ enum ss_status ss_cpu_conv_forward_sums(struct ss_conv_kernel *c, const void *x,
                                         const float *bias, void *y, float *sums)
 {
     if (!ss_cpu_conv_has_sums(c))
-        return ss_fail(SS_ERR_INVALID, "convolution: it leaves no sums for BatchNorm");
+        return ss_fail(SS_ERR_INVALID, "convolution: this code has no sums for BatchNorm");
     return forward(c, x, weight, bias, y, (struct ss_winograd_ends){.sums = sums});
 }
 
@@ -316,7 +318,7 @@ static enum ss_status check_training(const struct ss_conv_kernel *c, const char 
     return SS_OK;
 }
 
-/* The weight may be in oneDNN's layout. */
+/* The weight may be in oneDNN's layout, and is then converted first. */
 static enum ss_status columns_backward_data(struct ss_conv_kernel *c, const void *dy,
                                             const void *weight, void *dx)
 {

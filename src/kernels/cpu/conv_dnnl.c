@@ -1,4 +1,4 @@
-/* conv_dnnl.c: chooses oneDNN's code, and the weight's layout, of a convolution. */
+/* conv_dnnl.c: selects oneDNN's implementation of a convolution, and the weight layout. */
 #include "kernels/cpu/conv_dnnl.h"
 
 #include "core/round.h"
@@ -9,22 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One of the passes that read weights, and how its weight gets from the native layout into its own. */
+/* A pass that reads weights, and the reorder of its weight from the native layout. */
 struct pass {
     struct ss_dnnl_op op;
-    struct ss_dnnl_op reorder; /* not made: the pass reads the native layout */
+    struct ss_dnnl_op reorder; /* not created: the pass reads the native layout */
     size_t weight_bytes;       /* of the reordered weight */
 };
 
 struct ss_dnnl_conv {
     struct ss_device *cpu;
     struct ss_conv_shape shape;
-    /* The convolution as oneDNN is told, of groups merged into one: see make_layouts. */
+    /* The convolution as passed to oneDNN, with groups merged: see make_layouts. */
     int merge, groups, inputs, outputs;
     int training;
     int has[SS_CONV_PASSES];
-    /* plain: oneDNN's (Co,Ci/G,kernel). native: that of the gradient; of merged groups the plain one
-     * without the zeros between them, which each pass puts there; depthwise.c's. */
+    /* plain: oneDNN's (Co,Ci/G,kernel). native: the layout of the gradient; with merged groups
+     * the plain one without the zeros between them, which each pass inserts; or depthwise.c's. */
     ss_md x, y, bias, any, plain, native, gradient;
     struct pass forward, backward_data;
     struct ss_dnnl_op backward_weights, import, export;
@@ -43,21 +43,22 @@ static dnnl_status_t create_pd(const struct ss_dnnl_conv *c, int which, ss_md_in
     return ss_dnnl_conv_bwd_weights(pd, engine, c->x, weight, c->bias, c->y, s, fwd, c->cpu->attr);
 }
 
-/* Is there one that is no reference code? */
+/* Create a primitive descriptor. Returns 0 if oneDNN has no implementation, or only reference
+ * code. */
 static int make_pd(const struct ss_dnnl_conv *c, int which, ss_md_in weight,
                    const_dnnl_primitive_desc_t fwd, dnnl_primitive_desc_t *pd)
 {
     return create_pd(c, which, weight, fwd, pd) == dnnl_success && !ss_dnnl_is_ref(*pd);
 }
 
-/* Is the native layout the plain one, which oneDNN's passes get in theirs at each call? */
+/* Return whether the native layout is the plain one, which each call converts to oneDNN's. */
 static int is_compact(const struct ss_dnnl_conv *c)
 {
     return c->merge > 1;
 }
 
-/* Scratch of a pass: [the primitive's or the reorder's own | reordered weight], and of a compact
- * weight [wide weight | bias] behind it. */
+/* Scratch of a pass: [the primitive's or the reorder's own | reordered weight], followed, for a
+ * compact weight, by [wide weight | bias]. */
 static size_t weight_offset(const struct pass *pass)
 {
     return ss_align_up(ss_max(pass->op.scratch_bytes, pass->reorder.scratch_bytes));
@@ -66,7 +67,7 @@ static size_t wide_offset(const struct pass *pass)
 {
     return weight_offset(pass) + ss_align_up(pass->weight_bytes);
 }
-/* Of the pass that makes a compact one: [own | gradient | wide gradient | bias]. */
+/* Scratch of the weight gradient for a compact weight: [own | gradient | wide gradient | bias]. */
 static size_t gradient_offset(const struct ss_dnnl_conv *c)
 {
     return ss_align_up(ss_max(c->backward_weights.scratch_bytes, c->export.scratch_bytes));
@@ -84,8 +85,9 @@ static size_t compact_bytes(const struct ss_dnnl_conv *c, size_t wide)
     return bias_offset(c, wide) + (size_t)c->outputs * sizeof(float);
 }
 
-/* A pass that reads weights, given its descriptor in the layout that it likes best: if the same
- * implementation also takes the native layout, use that; else reorder the weight at each call. */
+/* Create a pass that reads weights. pass->op.pd is its descriptor with oneDNN's preferred weight
+ * layout. If the same implementation also supports the native layout, use that; else reorder the
+ * weight in each call. */
 static enum ss_status make_pass(struct ss_dnnl_conv *c, int which, const_dnnl_primitive_desc_t fwd,
                                 struct pass *pass)
 {
@@ -130,10 +132,10 @@ static void drop_layouts(struct ss_dnnl_conv *c)
     }
 }
 
-/* The layouts of the convolution with `merge` groups as one, whose weight is zero between what were
- * different groups; the last one may have fewer, or none of its own: padding channels hold zeros, so
- * they may as well be called channels, with zeros for their weights. That is also done where there
- * are fewer channels than a block, for which oneDNN has only reference code with 3x3 kernels. */
+/* Set the layouts of the convolution with `merge` groups merged into one, whose weight is zero
+ * between different groups. The last one may have fewer groups, or no real ones: padding channels
+ * hold zeros, and are passed as channels with zero weights. The same is done if there are fewer
+ * channels than a block, for which oneDNN has only reference code with 3x3 kernels. */
 static enum ss_status make_layouts(struct ss_dnnl_conv *c, int merge)
 {
     const struct ss_conv_shape *s = &c->shape;
@@ -153,7 +155,7 @@ static enum ss_status make_layouts(struct ss_dnnl_conv *c, int merge)
                                  s->kernel[1]};
     const int ndims = c->groups > 1 ? 5 : 4;
     const int64_t *dims = c->groups > 1 ? grouped : w;
-    /* A tensor of 8 or 16 channels in one block is NHWC as well: then call both sides the same. */
+    /* A tensor of 8 or 16 channels in one block is NHWC as well: pass both sides as NHWC. */
     const int nhwc = x.block == x.c && y.block == y.c && x.block != y.block;
     drop_layouts(c);
     SS_TRY(ss_act_md(&x, nhwc, &c->x));
@@ -165,7 +167,8 @@ static enum ss_status make_layouts(struct ss_dnnl_conv *c, int merge)
     return SS_OK;
 }
 
-/* The plain weight (Co,Ci/G,kernel), one row for each output, in the one that oneDNN is told of. */
+/* Rows of the plain weight (Co,Ci/G,kernel), one per output, and their place in the weight that
+ * is passed to oneDNN. */
 static size_t row_of(const struct ss_dnnl_conv *c)
 {
     return (size_t)ss_conv_inputs(&c->shape) * (size_t)ss_conv_taps(&c->shape);
@@ -199,17 +202,18 @@ static void narrow(const struct ss_dnnl_conv *c, const float *wide, float *plain
         memcpy(plain + k * row, wide + wide_place(c, k), row * sizeof(float));
 }
 
-/* With several threads oneDNN 2.6.3 (jit_1x1:avx2) makes another gradient now and then, in every third call on a busy
- * machine: of 3 or 6 channels in NHWC and a strided 1x1 kernel. It was right with 12 and more, and in blocks; where
- * channels do not fill its vectors it is not asked. */
+/* With several threads, oneDNN 2.6.3 (jit_1x1:avx2) sometimes computes a different gradient (in
+ * every third call on a busy machine) for 3 or 6 channels in NHWC and a strided 1x1 kernel. It
+ * was correct with 12 and more, and in blocks. It is not used if channels do not fill its
+ * vectors. */
 static int is_unsafe(const struct ss_conv_shape *s)
 {
     return ss_conv_taps(s) == 1 && (s->stride[0] > 1 || s->stride[1] > 1) && s->x.block != 8 &&
            s->x.block != 16 && s->x.c % 8 != 0;
 }
 
-/* Is some pass reference code, or none, or unsafe? Without groups the data gradient may be: of planes oneDNN has none, and
- * nobody needs that of images. */
+/* Return whether some pass has only reference code, no code, or is unsafe. Without groups the
+ * data gradient may be missing: oneDNN has none for planes, and images need none. */
 static int needs_reference(const struct ss_dnnl_conv *c)
 {
     dnnl_primitive_desc_t pd[SS_CONV_PASSES] = {NULL};
@@ -223,7 +227,7 @@ static int needs_reference(const struct ss_dnnl_conv *c)
     return needs;
 }
 
-/* The fewest groups whose channels fill whole blocks on both sides, or all. */
+/* Return the fewest groups whose channels fill whole blocks on both sides, or all groups. */
 static int fill_blocks(const struct ss_conv_shape *s)
 {
     const int in = ss_conv_inputs(s), out = ss_conv_outputs(s);
@@ -233,7 +237,7 @@ static int fill_blocks(const struct ss_conv_shape *s)
     return merge;
 }
 
-/* Do the merged groups have room in the tensors? */
+/* Return whether the merged groups fit into the tensors. */
 static int fits(const struct ss_conv_shape *s, int merge)
 {
     const int padded = (s->groups + merge - 1) / merge * merge;
@@ -243,8 +247,9 @@ static int fits(const struct ss_conv_shape *s, int merge)
 
 enum kind { NONE, DEPTHWISE, ALL };
 
-/* oneDNN has fast code for groups that fill blocks, and for depthwise ones, or for some of their passes. Others are
- * merged until it has: products with zeros, but fewer passes over memory than columns.c makes. */
+/* oneDNN has fast code for groups that fill blocks, and for all or some passes of depthwise ones.
+ * Other groups are merged until they fill blocks: this multiplies zeros, but makes fewer passes
+ * over memory than columns.c. */
 static enum ss_status choose_layouts(struct ss_dnnl_conv *c, enum kind *kind)
 {
     const struct ss_conv_shape *s = &c->shape;
@@ -259,7 +264,7 @@ static enum ss_status choose_layouts(struct ss_dnnl_conv *c, enum kind *kind)
     return SS_OK;
 }
 
-/* Scratch of import and export: [the reorder's own | weight as oneDNN's plain one] */
+/* Scratch of import and export: [the reorder's own | weight in oneDNN's plain layout]. */
 static size_t plain_offset(const struct ss_dnnl_conv *c)
 {
     return ss_align_up(ss_max(c->import.scratch_bytes, c->export.scratch_bytes));
@@ -283,7 +288,7 @@ static void drop_pd(dnnl_primitive_desc_t *pd)
     *pd = NULL;
 }
 
-/* Whatever weight layout oneDNN likes best, its passes take depthwise.c's. */
+/* All passes use depthwise.c's weight layout, whichever oneDNN prefers. */
 static enum ss_status make_depthwise(struct ss_dnnl_conv *c)
 {
     const struct ss_conv_shape *s = &c->shape;
@@ -317,7 +322,7 @@ static enum ss_status make_passes(struct ss_dnnl_conv *c)
 {
     dnnl_primitive_desc_t *const pd[] = {&c->forward.op.pd, &c->backward_data.op.pd,
                                          &c->backward_weights.pd};
-    /* Also without training: the native layout depends on all three. */
+    /* Also without training, because the native layout depends on all three. */
     for (int which = SS_CONV_FORWARD; which < SS_CONV_PASSES; which++)
         c->has[which] = make_pd(c, which, c->any, c->forward.op.pd, pd[which]);
     ss_md_in gradient =
@@ -469,7 +474,7 @@ static enum ss_status backward_data(struct ss_dnnl_conv *c, const void *dy, cons
     return run_pass(c, &c->backward_data, dy, weight, NULL, dx);
 }
 
-/* The gradient of merged groups, of which the parts between them are left out. */
+/* Compute the weight gradient of merged groups, and drop the elements between them. */
 static enum ss_status backward_compact(struct ss_dnnl_conv *c, const void *x, const void *dy,
                                        float *dweight, float *dbias)
 {

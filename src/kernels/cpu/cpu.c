@@ -1,4 +1,4 @@
-/* cpu.c: threads and scratch of one compute worker. The library behind it, if any, is in dnnl.c. */
+/* cpu.c: threads and scratch of a compute worker. oneDNN, if present, is opened in dnnl.c. */
 #include "core/alloc.h"
 #include "core/log.h"
 #include "kernels/cpu/internal.h"
@@ -141,8 +141,8 @@ enum ss_status ss_act_check_view(const struct ss_act *a, int pitch, const char *
 {
     if (pitch && (pitch < a->c || (a->block != 1 && a->block != 8 && a->block != 16)))
         return ss_fail(SS_ERR_SHAPE,
-                       "%s: %d channels in blocks of %d as a part of %d; parts are of at most as "
-                       "many, in blocks of 1, 8 and 16",
+                       "%s: %d channels in blocks of %d as a view of %d; a view has at most as "
+                       "many channels, in blocks of 1, 8 or 16",
                        what, a->c, a->block, pitch);
     return ss_act_check(a, what);
 }

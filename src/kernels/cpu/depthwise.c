@@ -1,9 +1,9 @@
-/* depthwise.c: see depthwise.h.
+/* depthwise.c: depthwise convolutions (contract in depthwise.h).
  *
- * A job is a plane: a chunk of `width` channels of one image. Its thread copies what a pass reads
- * with its padding columns into scratch, so that the loops know no edges but those of rows. Of the
- * weight gradient a job is a chunk of channels of IMAGES images; the sums of these are added up in
- * their order: bits do not depend on the number of threads. */
+ * A job is a plane: a chunk of `width` channels of one image. Its thread copies the input of the
+ * pass, with padding columns, into scratch, so that the loops only handle the upper and lower
+ * edges. A job of the weight gradient is a chunk of channels of IMAGES images; the sums of the
+ * jobs are added in a fixed order, so results do not depend on the number of threads. */
 #include "kernels/cpu/depthwise.h"
 
 #include <omp.h>
@@ -38,7 +38,7 @@ size_t ss_depthwise_weight_bytes(const struct ss_conv_shape *s)
     return (size_t)chunks_of(s) * weights_of(s) * sizeof(float);
 }
 
-/* The tap of a channel, in its chunk. */
+/* Return the offset of a tap of channel c. */
 static size_t place_of(const struct ss_conv_shape *s, int c, int tap)
 {
     const int width = ss_depthwise_width(s);
@@ -62,7 +62,7 @@ void ss_depthwise_export(const struct ss_conv_shape *s, const float *native, flo
             plain[c * taps + tap] = native[place_of(s, c, tap)];
 }
 
-/* Columns of a plane in scratch: of x, and of dy, spread over the places of x. */
+/* Columns of a plane in scratch: of x, and of dy spread over the positions of x. */
 static int x_columns(const struct ss_conv_shape *s)
 {
     return s->x.w + 2 * s->padding[1];
@@ -77,31 +77,31 @@ static int larger(int a, int b)
     return a > b ? a : b;
 }
 
-/* Floats of a thread: [what is read | what is written, or the weight gradient's dy | a chunk's weights]. */
+/* Floats of a thread: [input | output, or dy of the weight gradient | weights of a chunk]. */
 static size_t first_of(const struct ss_conv_shape *s)
 {
     return (size_t)(larger(s->x.h * x_columns(s), s->y.h * dy_columns(s)) * ss_depthwise_width(s));
 }
-static size_t room_of(const struct ss_conv_shape *s)
+static size_t capacity_of(const struct ss_conv_shape *s)
 {
     const int second = larger(s->x.h * s->x.w, s->y.h * s->y.w) * ss_depthwise_width(s);
     return ss_align_up((first_of(s) + (size_t)second + weights_of(s)) * sizeof(float)) /
            sizeof(float);
 }
 
-/* The weights of chunk k as floats, in a thread's scratch where they are not. */
+/* Return the weights of chunk k as floats, converted into the thread's scratch if necessary. */
 static const float *weight_of(const struct ss_device *cpu, const struct ss_conv_shape *s,
                               const void *weight, int k, float *scratch)
 {
     const size_t count = weights_of(s);
-    return ss_floats(cpu->dtype, weight, (size_t)k * count, count, scratch + room_of(s) - count);
+    return ss_floats(cpu->dtype, weight, (size_t)k * count, count, scratch + capacity_of(s) - count);
 }
 
 static int parts_of(const struct ss_conv_shape *s)
 {
     return (s->x.n + IMAGES - 1) / IMAGES;
 }
-/* Of one chunk and part: the weight's gradient and the bias's. */
+/* Floats of a chunk and part: gradients of the weight and of the bias. */
 static size_t part_of(const struct ss_conv_shape *s)
 {
     return weights_of(s) + (size_t)ss_depthwise_width(s);
@@ -109,16 +109,16 @@ static size_t part_of(const struct ss_conv_shape *s)
 
 size_t ss_depthwise_scratch(const struct ss_device *cpu, const struct ss_conv_shape *s)
 {
-    return ((size_t)cpu->threads * room_of(s) + (size_t)(parts_of(s) * chunks_of(s)) * part_of(s)) *
+    return ((size_t)cpu->threads * capacity_of(s) + (size_t)(parts_of(s) * chunks_of(s)) * part_of(s)) *
            sizeof(float);
 }
 
-static float *room(const struct ss_device *cpu, const struct ss_conv_shape *s)
+static float *capacity(const struct ss_device *cpu, const struct ss_conv_shape *s)
 {
-    return (float *)ss_cpu_scratch(cpu) + (size_t)omp_get_thread_num() * room_of(s);
+    return (float *)ss_cpu_scratch(cpu) + (size_t)omp_get_thread_num() * capacity_of(s);
 }
 
-/* Chunk k of image n: pixels `pixel` apart, of which `channels` are there. */
+/* Chunk k of image n: pixels are `pixel` elements apart, and have `channels` channels. */
 struct plane {
     size_t at, pixel;
     int channels;
@@ -134,11 +134,12 @@ static struct plane plane_of(const struct ss_act *a, int width, int n, int k)
                           left < width ? left : width};
 }
 
-/* Rows of `columns` pixels: column c holds from's (c - first) / step, or zeros. */
+/* Write rows of `columns` pixels: column c has pixel (c - first) / step of `from`, or zeros. */
 static void spread(const struct ss_device *cpu, const struct ss_act *a, const void *from,
                    const struct plane *p, int width, int columns, int first, int step, float *to)
 {
-    /* The first of the columns that are in the map, and how many of these follow. */
+    /* skip: the first pixel that has a column, at column `begin`; count: the number of such
+     * pixels. */
     const int skip = first < 0 ? (-first + step - 1) / step : 0, begin = first + skip * step;
     int count = begin < columns ? (columns - begin + step - 1) / step : 0;
     if (count > a->w - skip)
@@ -150,7 +151,7 @@ static void spread(const struct ss_device *cpu, const struct ss_act *a, const vo
                         (size_t)p->channels);
 }
 
-/* Where a plane is made: in place, or in scratch, from which put takes it then. */
+/* Return where to compute a plane: in place, or in scratch, from which put copies it. */
 static float *place_to_make(const struct ss_device *cpu, const struct ss_conv_shape *s,
                             const struct plane *p, void *to, float *scratch)
 {
@@ -166,7 +167,7 @@ static void put(const struct ss_device *cpu, const struct ss_act *a, const struc
                          (size_t)(a->h * a->w), (size_t)p->channels);
 }
 
-/* Kernel rows i, begin <= i < end, of which row p of y has one of x. */
+/* Find the kernel rows begin .. end - 1 that meet rows of x for row p of y. */
 static void kernel_rows(const struct ss_conv_shape *s, int p, int *begin, int *end)
 {
     const int top = p * s->stride[0] - s->padding[0];
@@ -216,11 +217,11 @@ void ss_depthwise_forward(const struct ss_device *cpu, const struct ss_conv_shap
     const int chunks = chunks_of(s), jobs = s->x.n * chunks;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (int i = 0; i < jobs; i++)
-        forward_plane(cpu, s, x, w, bias, y, room(cpu, s), i / chunks, i % chunks);
+        forward_plane(cpu, s, x, w, bias, y, capacity(cpu, s), i / chunks, i % chunks);
 }
 
-/* A convolution of stride 1 with the window turned around, over dy with zeros between its columns;
- * of the window's rows those that meet one of dy. */
+/* Compute a convolution of stride 1 with the flipped window over dy, with zeros between its
+ * columns. Only the window's rows that meet a row of dy are used. */
 static void backward_plane(const struct ss_device *cpu, const struct ss_conv_shape *s,
                            const void *dy, const void *weight, void *dx, float *scratch, int n,
                            int k)
@@ -266,10 +267,10 @@ void ss_depthwise_backward_data(const struct ss_device *cpu, const struct ss_con
     const int chunks = chunks_of(s), jobs = s->x.n * chunks;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (int i = 0; i < jobs; i++)
-        backward_plane(cpu, s, dy, w, dx, room(cpu, s), i / chunks, i % chunks);
+        backward_plane(cpu, s, dy, w, dx, capacity(cpu, s), i / chunks, i % chunks);
 }
 
-/* Adds an image's to part. */
+/* Add the gradient of an image to `part`. */
 static void gradient_plane(const struct ss_device *cpu, const struct ss_conv_shape *s,
                            const void *x, const void *dy, float *part, float *scratch, int n, int k)
 {
@@ -289,7 +290,7 @@ static void gradient_plane(const struct ss_device *cpu, const struct ss_conv_sha
                                   .stride = s->stride[1],
                                   .columns = s->y.w};
     for (int i = 0; i < s->kernel[0]; i++) {
-        /* Rows p of y, of which p stride + up is one of x. */
+        /* begin .. end - 1: rows p of y for which x has row p stride + up. */
         const int up = i - s->padding[0], begin = up < 0 ? (-up + stride - 1) / stride : 0;
         int end = up < s->x.h ? (s->x.h - up - 1) / stride + 1 : 0;
         if (end > s->y.h)
@@ -307,7 +308,7 @@ static void gradient_plane(const struct ss_device *cpu, const struct ss_conv_sha
                                        part + weights_of(s));
 }
 
-/* Parts of a chunk lie behind each other; the first becomes their sum. */
+/* Add up the parts of a chunk, which are contiguous, into the first one. */
 static void sum_parts(const struct ss_conv_shape *s, float *parts, int k, float *dw, float *dbias)
 {
     const int width = ss_depthwise_width(s), left = s->x.c - k * width;
@@ -326,14 +327,14 @@ void ss_depthwise_backward_weights(const struct ss_device *cpu, const struct ss_
 {
     const int chunks = chunks_of(s), parts = parts_of(s), jobs = chunks * parts;
     const size_t part = part_of(s);
-    float *sums = (float *)ss_cpu_scratch(cpu) + (size_t)cpu->threads * room_of(s);
+    float *sums = (float *)ss_cpu_scratch(cpu) + (size_t)cpu->threads * capacity_of(s);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (int i = 0; i < jobs; i++) {
         const int first = i % parts * IMAGES;
         float *mine = sums + (size_t)i * part;
         memset(mine, 0, part * sizeof *mine);
         for (int n = first; n < first + IMAGES && n < s->x.n; n++)
-            gradient_plane(cpu, s, x, dy, mine, room(cpu, s), n, i / parts);
+            gradient_plane(cpu, s, x, dy, mine, capacity(cpu, s), n, i / parts);
     }
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (int k = 0; k < chunks; k++)

@@ -1,4 +1,4 @@
-/* dnnl.c: the oneDNN engine of a compute worker, and what oneDNN makes of this CPU. */
+/* dnnl.c: the oneDNN engine of a compute worker, and the instruction set that oneDNN uses. */
 #include "core/log.h"
 #include "core/rng.h"
 #include "kernels/cpu/dnnl_shim.h"
@@ -14,7 +14,8 @@ static int isa_has(dnnl_cpu_isa_t wanted)
     return (dnnl_get_effective_cpu_isa() & wanted) == wanted;
 }
 
-/* oneDNN asks the processor at each call, which takes a virtual machine microseconds. */
+/* Cached, because oneDNN queries the processor in each call, which takes microseconds in a
+ * virtual machine. */
 static enum ss_simd simd;
 
 static void find_simd(void)
@@ -65,7 +66,7 @@ static const char *isa_name(void)
     return "sse2";
 }
 
-#else /* oneDNN's names of instruction sets are x86's */
+#else /* oneDNN names only instruction sets of x86 */
 
 enum ss_simd ss_cpu_simd(void)
 {

@@ -1,4 +1,4 @@
-/* dnnl_op.c: see dnnl_op.h. */
+/* dnnl_op.c: creates and runs oneDNN primitives (contract in dnnl_op.h). */
 #include "kernels/cpu/dnnl_op.h"
 
 #include <string.h>

@@ -1,11 +1,11 @@
-/* dnnl_shim.c: see dnnl_shim.h. */
+/* dnnl_shim.c: wrappers of oneDNN's functions (contract in dnnl_shim.h). */
 #include "kernels/cpu/dnnl_shim.h"
 
 #include <stdlib.h>
 
 const char *ss_dnnl_status_text(dnnl_status_t status)
 {
-    /* What else there is differs between versions. */
+    /* The other codes differ between versions. */
     static const struct {
         dnnl_status_t status;
         const char *text;
@@ -21,7 +21,7 @@ const char *ss_dnnl_status_text(dnnl_status_t status)
     return "unknown error";
 }
 
-/* The window as oneDNN's arrays. */
+/* Define oneDNN's arrays of a window. */
 #define WINDOW_ARRAYS(s)                                                                           \
     const dnnl_dims_t stride = {(s)->stride[0], (s)->stride[1]},                                   \
                       pad = {(s)->padding[0], (s)->padding[1]},                                    \
@@ -107,7 +107,7 @@ void ss_md_destroy(ss_md md)
     free(md);
 }
 
-/* `init` fills `desc`; then the primitive descriptor is made of it. */
+/* `init` fills `desc`, from which the primitive descriptor is created. */
 #    define CREATE(desc, init, fwd)                                                                \
         do {                                                                                       \
             dnnl_status_t status_ = (init);                                                        \

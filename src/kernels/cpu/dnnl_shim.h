@@ -1,7 +1,7 @@
-/* oneDNN versions 2 and 3 behind one face: memory descriptors are structs in 2 and handles in 3,
- * and 3 has no operation descriptors. Only the calls that the kernels use; arguments and semantics
- * are version 3's. Functions return oneDNN's own status, because for some callers "unimplemented"
- * is an answer and no error; SS_DNNL_TRY makes it one. */
+/* One interface to oneDNN versions 2 and 3: memory descriptors are structs in 2 and handles in 3,
+ * and 3 has no operation descriptors. Contains only the calls that the kernels use; arguments and
+ * semantics are version 3's. Functions return oneDNN's status, because "unimplemented" is not an
+ * error for some callers; SS_DNNL_TRY makes it one. */
 #ifndef SS_KERNELS_CPU_DNNL_SHIM_H
 #define SS_KERNELS_CPU_DNNL_SHIM_H
 
@@ -29,7 +29,7 @@ const char *ss_dnnl_status_text(dnnl_status_t status);
                            ss_dnnl_status_text(ss_dnnl_status_));                                  \
     } while (0)
 
-/* For functions that hold something: sets `status` and jumps. */
+/* For functions that own resources: set `status` and jump to `label`. */
 #define SS_DNNL_GOTO(call, status, label)                                                          \
     do {                                                                                           \
         dnnl_status_t ss_dnnl_status_ = (call);                                                    \
@@ -40,10 +40,10 @@ const char *ss_dnnl_status_text(dnnl_status_t status);
         }                                                                                          \
     } while (0)
 
-/* fp32. */
+/* Create a descriptor of fp32 elements. The caller owns *md. */
 dnnl_status_t ss_md_create(ss_md *md, int ndims, const dnnl_dims_t dims, dnnl_format_tag_t tag);
 dnnl_status_t ss_md_copy(ss_md *md, ss_md_in from);
-void ss_md_destroy(ss_md md); /* NULL is fine */
+void ss_md_destroy(ss_md md); /* md may be NULL */
 
 /* fwd: the forward primitive descriptor of the same layer. bias may be NULL. */
 dnnl_status_t ss_dnnl_conv_fwd(dnnl_primitive_desc_t *pd, dnnl_engine_t engine, ss_md_in x,

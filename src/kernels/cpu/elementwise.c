@@ -1,4 +1,4 @@
-/* elementwise.c: sums and conversions of tensors, in pieces over the threads. */
+/* elementwise.c: sums and conversions of tensors, in pieces distributed over the threads. */
 #include "core/log.h"
 #include "core/round.h"
 #include "kernels/cpu/internal.h"

@@ -1,10 +1,11 @@
-/* gather.c: channels of other tensors (kernels/list.h), with the row functions of simd.h.
+/* gather.c: selects channels of other tensors (contract in kernels/list.h), with the row
+ * functions of simd.h.
  *
- * A slice of y is the (H,W,B) piece of one image and channel block. Its channels are cut into runs that
- * are neighbours in one block of one part: a run is a column of len channels that is copied pixel by
- * pixel, or all of it at once where it fills the block of both, and lies alike in all images. A shuffle's
- * runs are single channels: where several x are added up, this is done first, for whole blocks. Threads share
- * slices of a few images and, of large maps, pieces of them. */
+ * A slice of y is the (H,W,B) piece of one image and channel block. Its channels are cut into
+ * runs that are adjacent in one block of one part. A run has len channels and the same place in
+ * all images; it is copied pixel by pixel, or all at once if it fills the block of both tensors.
+ * A shuffle's runs are single channels: several x are then summed first, for whole blocks.
+ * Threads share slices of a few images and, for large maps, pieces of them. */
 #include "core/log.h"
 #include "core/round.h"
 #include "kernels/cpu/internal.h"
@@ -12,12 +13,13 @@
 #include <string.h>
 
 enum {
-    PIECE = 128, /* pixels, whose rows of a few blocks stay in the first cache */
-    SUMMED = 4,  /* blocks of sums that are kept */
-    WIDEST = 16, /* channels of such a block */
+    PIECE = 128, /* pixels; the rows of a few blocks stay in the L1 cache */
+    SUMMED = 4,  /* cached blocks of sums */
+    WIDEST = 16, /* channels of such a block, at most */
 };
 
-/* The sums of x's channel blocks: of block[i], or of none if it is -1, (images,pixels,block) in sums[i]. */
+/* Sums of x's channel blocks, (images,pixels,block): sums[i] has block[i], or none if that is
+ * -1. */
 struct summed {
     int block[SUMMED];
     float sums[SUMMED][PIECE * WIDEST]; /* or as many elements of bf16 */
@@ -31,7 +33,8 @@ static enum ss_status check(const struct ss_gather *op, int n)
     return ss_act_check_view(&op->y, op->y_pitch, "channels of other tensors");
 }
 
-/* The part that gives channel c of y', or NULL; *next: where its channels, or those that none gives, end. */
+/* Return the part with channel c of y', or NULL. *next: the end of the part's channels, or of
+ * those without a part. */
 static const struct ss_gather_part *part_of(const struct ss_gather *op, int c, int *next)
 {
     *next = ss_act_blocks(&op->y) * op->y.block;
@@ -52,7 +55,7 @@ static int min_of(int a, int b)
     return a < b ? a : b;
 }
 
-/* Takes the place of the n x in f, of whose channel block `of` these are pixels from f->x on. */
+/* Replace the n x in f by their sum. They point to pixels of channel block `of`. */
 static void sum_block(const struct ss_device *cpu, struct summed *s, int of, size_t block,
                       struct ss_rows_gather *f)
 {
@@ -71,7 +74,7 @@ static void sum_block(const struct ss_device *cpu, struct summed *s, int of, siz
     f->x_image = count;
 }
 
-/* `len` channels from `from` on. f: of y, and of pixels from `first` on. */
+/* Copy `len` channels from `from` on. f describes y and the pixels from `first` on. */
 static void copy_run(const struct ss_device *cpu, const struct ss_gather_part *p,
                      const void *const *x, int n, struct ss_rows_gather f, int from, size_t first,
                      struct summed *summed)
@@ -117,14 +120,14 @@ static void zero_run(const struct ss_device *cpu, const struct ss_rows_gather *f
                    (size_t)f->len * cpu->element);
 }
 
-/* Of small maps: in these a run lies alike. */
+/* Return the images of a piece: several if maps are small, as a run has the same place in each. */
 static size_t images_of_piece(const struct ss_act *y)
 {
     const size_t plane = (size_t)y->h * (size_t)y->w;
     return plane < PIECE ? PIECE / plane : 1;
 }
 
-/* Pixels from `first` on of a channel block of y, of images from `image` on. */
+/* Fill pixels from `first` on of a channel block of y, in images from `image` on. */
 static void gather_piece(const struct ss_device *cpu, const struct ss_gather *op,
                          const void *const *x, int n, void *y, size_t image, size_t slice,
                          size_t first)

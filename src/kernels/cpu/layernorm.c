@@ -1,8 +1,8 @@
-/* layernorm.c: layer normalisation over channels (kernels/list.h).
+/* layernorm.c: layer normalization over channels (contract in kernels/list.h).
  *
- * A thread takes `places` neighbouring places of an image at a time: few enough that all passes over
- * them but the first find them in a cache. Gradients of gamma and beta are added up in double over
- * parts, which shapes decide, and then over these in their order.
+ * A thread processes `places` neighboring positions of an image at a time, few enough that all
+ * passes but the first read them from a cache. Gradients of gamma and beta are summed in double
+ * over parts, which depend only on shapes, and then over the parts in a fixed order.
  *
  * Backward, with g = gamma dy, xhat = (x - mean) invstd and means over channels:
  *   dx = invstd (g - mean(g) - xhat mean(g xhat))     dgamma = sum(dy xhat)     dbeta = sum(dy) */
@@ -19,9 +19,9 @@ enum {
 struct layer {
     const struct ss_act *shape;
     size_t pixels;       /* of an image */
-    size_t tiles, parts; /* of an image: pieces of `places`; of all: parts of pieces */
+    size_t tiles, parts; /* pieces of `places` in an image; parts of all images' pieces */
     int places;
-    struct ss_rows_layer f; /* what all pieces have in common */
+    struct ss_rows_layer f; /* fields common to all pieces */
 };
 
 static struct layer layer_of(const struct ss_act *s)
@@ -54,7 +54,7 @@ enum ss_status ss_cpu_layernorm_reserve(struct ss_device *cpu, const struct ss_a
     return ss_cpu_reserve(cpu, partial_bytes(&l));
 }
 
-/* Piece i of all images: its places, and where its numbers begin. */
+/* Return piece i of all images. *at: the offset of its numbers. */
 static struct ss_rows_layer piece(const struct layer *l, size_t i, float *saved, size_t *at)
 {
     const struct ss_act *s = l->shape;

@@ -1,4 +1,5 @@
-/* linear.c: a linear layer is a convolution whose window is the whole map (columns.h), its outputs plain rows (N, outputs). */
+/* linear.c: linear layers, as convolutions whose window is the whole map (columns.h). Outputs are
+ * plain rows (N, outputs). */
 #include "core/log.h"
 #include "kernels/cpu/columns.h"
 #include "kernels/cpu/internal.h"

@@ -1,4 +1,4 @@
-/* loss.c: softmax cross-entropy. Rows in parallel, sums over rows in row order. */
+/* loss.c: softmax cross-entropy. Rows are computed in parallel, sums over rows in row order. */
 #include "core/log.h"
 #include "kernels/cpu/internal.h"
 
@@ -10,8 +10,8 @@ struct row {
     int correct, top;
 };
 
-/* What a row is compared with: all classes' part of t, the label's and the other's (list.h). Of a
- * plain label: 0, 1 and 0, so that the sums below are exact. */
+/* The target of a row: the terms of t for all classes, the label and the other label (list.h).
+ * For a plain label: 0, 1 and 0, so that the sums below are exact. */
 struct target {
     int label, other, right;
     double base, of_label, of_other;
@@ -27,7 +27,7 @@ static struct target target_of(const struct ss_label *l, int k, double smoothing
                            .of_other = (1 - smoothing) * (1 - (double)l->share)};
 }
 
-/* - sum of t * (x - top). Terms of weight 0 are left out, as x may be infinite. */
+/* Return - sum of t * (x - top). Terms of weight 0 are omitted, because x may be infinite. */
 static double distance(const struct target *t, int k, const float *x, float top)
 {
     double sum = 0, all = 0;
@@ -40,7 +40,7 @@ static double distance(const struct target *t, int k, const float *x, float top)
     return t->base > 0 ? -(sum + t->base * all) : -sum;
 }
 
-/* How many logits come before the label's. */
+/* Return the number of logits that rank above the label's. */
 static int place_of(int k, const float *x, int label)
 {
     const float own = x[label];
@@ -99,11 +99,11 @@ enum ss_status ss_cpu_loss(struct ss_device *cpu, int n, int k, const void *logi
                            const struct ss_scaler *scaler, struct ss_metrics *metrics,
                            int accumulate, void *dlogits)
 {
-    (void)scaler; /* none on a CPU */
+    (void)scaler; /* no loss scaling on a CPU */
     SS_TRY(ss_cpu_loss_reserve(cpu, n, k));
     SS_TRY(check_labels(n, k, labels));
     struct row *rows = ss_cpu_scratch(cpu);
-    float *floats = (float *)(rows + n); /* logits, and their gradient in place */
+    float *floats = (float *)(rows + n); /* logits, replaced by their gradient */
     const float inv_n = 1 / (float)n;
 
 #pragma omp parallel for schedule(static) num_threads(cpu->threads) if ((size_t)n * k > 10000)

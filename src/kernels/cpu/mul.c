@@ -1,8 +1,8 @@
-/* mul.c: products (kernels/list.h), with the row functions of simd.h.
+/* mul.c: products of tensors (contract in kernels/list.h) with the row functions of simd.h.
  *
- * With a factor for each channel a slice is the (H,W,B) piece of one image and channel block. Sums are
- * of one slice, fp32 over TILE pixels and double above, and of a parameter then over images in their
- * order: whatever the threads. */
+ * With one factor per channel, a slice is the (H,W,B) piece of one image and channel block. Sums
+ * are over a slice, in fp32 over TILE pixels and in double beyond; those of a parameter then over
+ * images, in a fixed order regardless of the threads. */
 #include "core/log.h"
 #include "core/round.h"
 #include "kernels/cpu/internal.h"
@@ -13,55 +13,55 @@ enum { TILE = 1024 };
 
 _Static_assert((int)SS_SIMD_SOURCES == (int)SS_NORM_MAX_DY, "gradients that are added on the fly");
 
-/* The scratch of a call: sums, and factors with their padding. */
-struct room {
+/* The scratch of a call: sums, and factors with padding. */
+struct capacity {
     size_t pixels, slices, block, padded; /* CB*B */
     double *sums;                         /* [N*CB*B] */
     float *factors;                       /* [N*CB*B] */
 };
 
-static size_t layout(const struct ss_mul *op, struct room *room, char *base)
+static size_t layout(const struct ss_mul *op, struct capacity *capacity, char *base)
 {
-    room->block = (size_t)op->x.block;
-    room->padded = (size_t)ss_act_blocks(&op->x) * room->block;
-    room->pixels = (size_t)op->x.h * (size_t)op->x.w;
-    room->slices = (size_t)op->x.n * (size_t)ss_act_blocks(&op->x);
-    const size_t count = (size_t)op->x.n * room->padded;
-    room->sums = (double *)base;
-    room->factors = base ? (float *)(base + count * sizeof(double)) : NULL;
+    capacity->block = (size_t)op->x.block;
+    capacity->padded = (size_t)ss_act_blocks(&op->x) * capacity->block;
+    capacity->pixels = (size_t)op->x.h * (size_t)op->x.w;
+    capacity->slices = (size_t)op->x.n * (size_t)ss_act_blocks(&op->x);
+    const size_t count = (size_t)op->x.n * capacity->padded;
+    capacity->sums = (double *)base;
+    capacity->factors = base ? (float *)(base + count * sizeof(double)) : NULL;
     return op->kind == SS_MUL_EQUAL ? 0 : count * (sizeof(double) + sizeof(float));
 }
 
 static enum ss_status check(struct ss_device *cpu, const struct ss_mul *op, int n,
-                            struct room *room)
+                            struct capacity *capacity)
 {
     SS_TRY(ss_mul_check(op, n));
     SS_TRY(ss_act_check(&op->x, "a product"));
     if (op->kind != SS_MUL_PARAM)
         SS_TRY(ss_act_check(&op->s, "a product's factor"));
-    if (cpu->scratch_bytes < layout(op, room, ss_cpu_scratch(cpu)))
+    if (cpu->scratch_bytes < layout(op, capacity, ss_cpu_scratch(cpu)))
         return ss_fail(SS_ERR_INVALID, "a product: call mul_reserve first");
     return SS_OK;
 }
 
 enum ss_status ss_cpu_mul_reserve(struct ss_device *cpu, const struct ss_mul *op)
 {
-    struct room room;
-    return ss_cpu_reserve(cpu, layout(op, &room, NULL));
+    struct capacity capacity;
+    return ss_cpu_reserve(cpu, layout(op, &capacity, NULL));
 }
 
-/* Elements of an image's factors, which lie side by side as H and W are 1. */
+/* Return the elements of an image's factors, which are contiguous because H and W are 1. */
 static size_t factors_of(const struct ss_mul *op)
 {
     return ss_act_image(&op->s, 0);
 }
 
 static void fill_factors(const struct ss_device *cpu, const struct ss_mul *op,
-                         const struct room *room, const void *s)
+                         const struct capacity *capacity, const void *s)
 {
-    const size_t channels = (size_t)op->x.c, padding = room->padded - channels;
+    const size_t channels = (size_t)op->x.c, padding = capacity->padded - channels;
     for (int n = 0; n < op->x.n; n++) {
-        float *to = room->factors + (size_t)n * room->padded;
+        float *to = capacity->factors + (size_t)n * capacity->padded;
         if (op->kind == SS_MUL_PARAM)
             memcpy(to, s, channels * sizeof *to);
         else
@@ -73,13 +73,13 @@ static void fill_factors(const struct ss_device *cpu, const struct ss_mul *op,
 enum ss_status ss_cpu_mul_forward(struct ss_device *cpu, const struct ss_mul *op, const void *x,
                                   const void *s, void *y)
 {
-    struct room room;
-    SS_TRY(check(cpu, op, 1, &room));
-    const size_t count = ss_act_elements(&op->x), slice = room.pixels * room.block;
+    struct capacity capacity;
+    SS_TRY(check(cpu, op, 1, &capacity));
+    const size_t count = ss_act_elements(&op->x), slice = capacity.pixels * capacity.block;
     const size_t piece = op->kind == SS_MUL_EQUAL ? SS_SIMD_PIECE : slice;
     const size_t pieces = ss_divide_up(count, piece);
     if (op->kind != SS_MUL_EQUAL)
-        fill_factors(cpu, op, &room, s);
+        fill_factors(cpu, op, &capacity, s);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads) if (pieces > 1)
     for (size_t i = 0; i < pieces; i++) {
         const size_t at = i * piece, len = count - at < piece ? count - at : piece;
@@ -88,7 +88,7 @@ enum ss_status ss_cpu_mul_forward(struct ss_device *cpu, const struct ss_mul *op
         if (op->kind == SS_MUL_EQUAL)
             cpu->rows->product(from, ss_at(cpu, s, at), to, len);
         else
-            cpu->rows->scale(from, room.factors + i * room.block, to, room.pixels, op->x.block);
+            cpu->rows->scale(from, capacity.factors + i * capacity.block, to, capacity.pixels, op->x.block);
     }
     return SS_OK;
 }
@@ -111,19 +111,20 @@ static void equal_backward(struct ss_device *cpu, const struct ss_rows_product *
     }
 }
 
-/* The sums of all slices to ds, padding 0. The factors are not needed any more. */
+/* Store the sums of all slices in ds, with padding 0. Overwrites the factors, which are no longer
+ * needed. */
 static void store_sums(const struct ss_device *cpu, const struct ss_mul *op,
-                       const struct room *room, void *ds)
+                       const struct capacity *capacity, void *ds)
 {
     const int image = op->kind == SS_MUL_IMAGE, rows = image ? op->x.n : 1;
     if (image)
         memset(ds, 0, ss_act_elements(&op->s) * cpu->element);
     for (int n = 0; n < rows; n++) {
-        float *row = image ? room->factors : ds;
+        float *row = image ? capacity->factors : ds;
         for (int c = 0; c < op->x.c; c++) {
-            double sum = room->sums[(size_t)n * room->padded + (size_t)c];
+            double sum = capacity->sums[(size_t)n * capacity->padded + (size_t)c];
             for (int m = 1; m < op->x.n && !image; m++)
-                sum += room->sums[(size_t)m * room->padded + (size_t)c];
+                sum += capacity->sums[(size_t)m * capacity->padded + (size_t)c];
             row[c] = (float)sum;
         }
         if (image)
@@ -136,8 +137,8 @@ enum ss_status ss_cpu_mul_backward(struct ss_device *cpu, const struct ss_mul *o
                                    const void *const *dy, int n, const void *x, const void *s,
                                    void *dx, void *ds)
 {
-    struct room room;
-    SS_TRY(check(cpu, op, n, &room));
+    struct capacity capacity;
+    SS_TRY(check(cpu, op, n, &capacity));
     if (op->kind == SS_MUL_EQUAL) {
         struct ss_rows_product f = {
             .a = x, .b = s, .n = n, .da = dx, .db = ds, .count = ss_act_elements(&op->x)};
@@ -146,18 +147,18 @@ enum ss_status ss_cpu_mul_backward(struct ss_device *cpu, const struct ss_mul *o
         equal_backward(cpu, &f);
         return SS_OK;
     }
-    fill_factors(cpu, op, &room, s);
+    fill_factors(cpu, op, &capacity, s);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t i = 0; i < room.slices; i++) {
-        double *sums = room.sums + i * room.block;
-        memset(sums, 0, room.block * sizeof *sums);
-        for (size_t p = 0; p < room.pixels; p += TILE) {
-            const size_t at = (i * room.pixels + p) * room.block;
+    for (size_t i = 0; i < capacity.slices; i++) {
+        double *sums = capacity.sums + i * capacity.block;
+        memset(sums, 0, capacity.block * sizeof *sums);
+        for (size_t p = 0; p < capacity.pixels; p += TILE) {
+            const size_t at = (i * capacity.pixels + p) * capacity.block;
             struct ss_rows_scale f = {.x = ss_at(cpu, x, at),
-                                      .s = room.factors + i * room.block,
+                                      .s = capacity.factors + i * capacity.block,
                                       .n = n,
                                       .block = op->x.block,
-                                      .pixels = room.pixels - p < TILE ? room.pixels - p : TILE,
+                                      .pixels = capacity.pixels - p < TILE ? capacity.pixels - p : TILE,
                                       .dx = ss_at(cpu, dx, at),
                                       .sums = sums};
             for (int k = 0; k < n; k++)
@@ -166,6 +167,6 @@ enum ss_status ss_cpu_mul_backward(struct ss_device *cpu, const struct ss_mul *o
         }
     }
     if (ds)
-        store_sums(cpu, op, &room, ds);
+        store_sums(cpu, op, &capacity, ds);
     return SS_OK;
 }

@@ -1,4 +1,4 @@
-/* no_dnnl.c: what dnnl.c and conv_dnnl.c are in builds without oneDNN. */
+/* no_dnnl.c: replaces dnnl.c and conv_dnnl.c in builds without oneDNN. */
 #include "core/rng.h"
 #include "kernels/cpu/conv_dnnl.h"
 #include "kernels/cpu/internal.h"
@@ -29,7 +29,8 @@ static enum ss_simd simd_of_cpu(void)
 }
 #endif
 
-/* What oneDNN's variable allows, whose values begin with SSE41, AVX, AVX2 or AVX512, or are ALL or DEFAULT. */
+/* Find the instruction set, limited by oneDNN's variable, whose values begin with SSE41, AVX,
+ * AVX2 or AVX512, or are ALL or DEFAULT. */
 static void find(void)
 {
     const char *most = getenv("ONEDNN_MAX_CPU_ISA");
@@ -84,6 +85,6 @@ uint64_t ss_cpu_fingerprint(const struct ss_device *cpu)
 {
     enum ss_simd used = ss_cpu_simd();
     if (used > SS_SIMD_AVX512 && !(cpu && cpu->dtype == SS_DTYPE_BF16))
-        used = SS_SIMD_AVX512; /* pairs of bf16 make other bits, but not fp32's */
+        used = SS_SIMD_AVX512; /* pairs of bf16 change results of bf16, but not of fp32 */
     return ss_mix64(0, (uint64_t)ss_cpu_preferred_block() << 8 | used);
 }

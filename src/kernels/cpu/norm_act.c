@@ -1,11 +1,13 @@
-/* norm_act.c: see shapes.h. A slice is the (H,W,B) piece of one image and channel block, a job the slices of one block
- * and several images where these are small; the arithmetic inside is in simd_body.h.
+/* norm_act.c: normalization and activation (contract in shapes.h). A slice is the (H,W,B) piece of
+ * one image and channel block. A job has the slices of one block, of several images if these are
+ * small. The arithmetic is in simd_norm.h.
  *
  * Backward, with M = N H W, g the gradient of u and zc = z - mean (Ioffe and Szegedy 2015,
  * section 3):
  *   dbeta = sum(g)          dgamma = invstd sum(g zc)
  *   dz = gamma invstd (g - sum(g) / M - zc invstd^2 sum(g zc) / M)
- * Pass 1 makes the sums, pass 2 makes g again (cheaper than to store it) and writes dz. */
+ * Pass 1 computes the sums. Pass 2 recomputes g, which is cheaper than storing it, and writes
+ * dz. */
 #include "kernels/cpu/norm_act.h"
 
 #include "core/log.h"
@@ -25,59 +27,59 @@ enum {
 };
 
 /* The scratch of a call. */
-struct room {
+struct capacity {
     int blocks, padded;                 /* CB, CB*B */
-    size_t pixels, slice, tile;         /* slice: elements; tile: pixels whose sums are fp32 */
-    size_t images, jobs;                /* images of a job: JOB_PIXELS, or one; of the last perhaps fewer */
+    size_t pixels, slice, tile;         /* slice: elements; tile: pixels summed in fp32 */
+    size_t images, jobs;                /* images of a job, perhaps fewer in the last; jobs */
     size_t z_image, y_image;            /* elements from one image to the next */
     double *partial;                    /* [jobs][2*B] */
     double *total;                      /* [CB][2*B] */
     float *coefficient[COEFFICIENTS];   /* [CB*B] each */
 };
 
-static size_t layout(const struct ss_norm_act *op, struct room *room, char *base)
+static size_t layout(const struct ss_norm_act *op, struct capacity *capacity, char *base)
 {
     const struct ss_act *s = &op->shape;
-    room->blocks = ss_act_blocks(s);
-    room->padded = room->blocks * s->block;
-    room->pixels = (size_t)s->h * (size_t)s->w;
-    room->images = room->pixels < JOB_PIXELS ? JOB_PIXELS / room->pixels : 1;
-    room->jobs = ss_divide_up((size_t)s->n, room->images) * (size_t)room->blocks;
-    room->slice = room->pixels * (size_t)s->block;
-    room->z_image = ss_act_image(s, op->z_pitch);
-    room->y_image = ss_act_image(s, op->y_pitch);
-    room->tile = TILE_FLOATS / (size_t)s->block;
-    if (room->tile < TILE_MIN_PIXELS)
-        room->tile = TILE_MIN_PIXELS;
-    if (room->tile > TILE_MAX_PIXELS)
-        room->tile = TILE_MAX_PIXELS;
-    size_t coefficients = ss_round_up((size_t)room->padded * sizeof(float), 64);
+    capacity->blocks = ss_act_blocks(s);
+    capacity->padded = capacity->blocks * s->block;
+    capacity->pixels = (size_t)s->h * (size_t)s->w;
+    capacity->images = capacity->pixels < JOB_PIXELS ? JOB_PIXELS / capacity->pixels : 1;
+    capacity->jobs = ss_divide_up((size_t)s->n, capacity->images) * (size_t)capacity->blocks;
+    capacity->slice = capacity->pixels * (size_t)s->block;
+    capacity->z_image = ss_act_image(s, op->z_pitch);
+    capacity->y_image = ss_act_image(s, op->y_pitch);
+    capacity->tile = TILE_FLOATS / (size_t)s->block;
+    if (capacity->tile < TILE_MIN_PIXELS)
+        capacity->tile = TILE_MIN_PIXELS;
+    if (capacity->tile > TILE_MAX_PIXELS)
+        capacity->tile = TILE_MAX_PIXELS;
+    size_t coefficients = ss_round_up((size_t)capacity->padded * sizeof(float), 64);
     size_t at = 0;
     for (int i = 0; i < COEFFICIENTS; i++, at += coefficients)
-        room->coefficient[i] = base ? (float *)(base + at) : NULL;
-    room->total = base ? (double *)(base + at) : NULL;
+        capacity->coefficient[i] = base ? (float *)(base + at) : NULL;
+    capacity->total = base ? (double *)(base + at) : NULL;
     at += 2 * coefficients * (sizeof(double) / sizeof(float));
-    room->partial = base ? (double *)(base + at) : NULL;
-    return at + room->jobs * 2 * (size_t)s->block * sizeof(double);
+    capacity->partial = base ? (double *)(base + at) : NULL;
+    return at + capacity->jobs * 2 * (size_t)s->block * sizeof(double);
 }
 
-/* A job's first slice. */
-static size_t slice_of(const struct room *room, size_t job)
+/* Return the first slice of a job. */
+static size_t slice_of(const struct capacity *capacity, size_t job)
 {
-    const size_t blocks = (size_t)room->blocks;
-    return job / blocks * blocks * room->images + job % blocks;
+    const size_t blocks = (size_t)capacity->blocks;
+    return job / blocks * blocks * capacity->images + job % blocks;
 }
 
-/* Where slice i begins in a tensor whose images are so far apart. */
-static size_t begin_of(const struct room *room, size_t image, size_t i)
+/* Return the offset of slice i in a tensor with `image` elements per image. */
+static size_t begin_of(const struct capacity *capacity, size_t image, size_t i)
 {
-    return i / (size_t)room->blocks * image + i % (size_t)room->blocks * room->slice;
+    return i / (size_t)capacity->blocks * image + i % (size_t)capacity->blocks * capacity->slice;
 }
 
 enum ss_status ss_cpu_norm_act_reserve(struct ss_device *cpu, const struct ss_norm_act *op)
 {
-    struct room room;
-    return ss_cpu_reserve(cpu, layout(op, &room, NULL));
+    struct capacity capacity;
+    return ss_cpu_reserve(cpu, layout(op, &capacity, NULL));
 }
 
 static enum ss_status check(const struct ss_norm_act *op)
@@ -86,7 +88,7 @@ static enum ss_status check(const struct ss_norm_act *op)
     SS_TRY(ss_act_check_view(&op->shape, op->y_pitch, "normalisation's output"));
     if (op->y_pitch && op->residual)
         return ss_fail(SS_ERR_INVALID,
-                       "normalisation: the sum with a residual is no part of a tensor");
+                       "normalisation: the sum with a residual cannot be a view of a tensor");
     if (op->act >= SS_ACT_COUNT)
         return ss_fail(SS_ERR_INVALID, "normalisation: no activation %d", (int)op->act);
     if (!(op->dropout >= 0 && op->dropout < 1))
@@ -101,10 +103,10 @@ static enum ss_status check(const struct ss_norm_act *op)
 }
 
 static enum ss_status prepare(struct ss_device *cpu, const struct ss_norm_act *op,
-                              struct room *room)
+                              struct capacity *capacity)
 {
     SS_TRY(check(op));
-    size_t bytes = layout(op, room, ss_cpu_scratch(cpu));
+    size_t bytes = layout(op, capacity, ss_cpu_scratch(cpu));
     if (cpu->scratch_bytes < bytes)
         return ss_fail(SS_ERR_INVALID,
                        "normalisation: %zu bytes of scratch are reserved, %zu are needed; call "
@@ -130,7 +132,7 @@ static void scale_and_shift(const struct ss_norm_act *op, const float *gamma, co
     }
 }
 
-/* dropout.h's index of the first channel of slice i at a pixel, and how it goes on from there. */
+/* The index in dropout.h of slice i's first channel at a pixel, and its increments. */
 static uint32_t dropout_step(const struct ss_norm_act *op)
 {
     return op->drop == SS_DROP_ELEMENT ? (uint32_t)op->shape.c : 0;
@@ -155,38 +157,38 @@ static uint32_t dropout_index(const struct ss_norm_act *op, size_t i, size_t pix
                       cb * (size_t)s->block);
 }
 
-/* All pixels of the images of the job whose first slice is i. */
-static struct ss_rows_extent extent_of(const struct ss_norm_act *op, const struct room *room,
+/* Return all pixels of the images of the job whose first slice is i. */
+static struct ss_rows_extent extent_of(const struct ss_norm_act *op, const struct capacity *capacity,
                                        size_t i)
 {
-    const size_t images = (size_t)op->shape.n - i / (size_t)room->blocks;
-    return (struct ss_rows_extent){.pixels = room->pixels,
-                                   .images = images < room->images ? images : room->images,
-                                   .z_image = room->z_image,
-                                   .y_image = room->y_image,
+    const size_t images = (size_t)op->shape.n - i / (size_t)capacity->blocks;
+    return (struct ss_rows_extent){.pixels = capacity->pixels,
+                                   .images = images < capacity->images ? images : capacity->images,
+                                   .z_image = capacity->z_image,
+                                   .y_image = capacity->y_image,
                                    .index_image = dropout_image(op)};
 }
 
 /* total[cb] = sum over jobs k of partial[k][cb], in that order. */
 static void add_partials(const struct ss_device *cpu, const struct ss_norm_act *op,
-                         const struct room *room)
+                         const struct capacity *capacity)
 {
-    const size_t blocks = (size_t)room->blocks;
+    const size_t blocks = (size_t)capacity->blocks;
     const int width = 2 * op->shape.block;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t cb = 0; cb < blocks; cb++) {
-        double *total = room->total + cb * (size_t)width;
+        double *total = capacity->total + cb * (size_t)width;
         for (int j = 0; j < width; j++)
             total[j] = 0;
-        for (size_t job = cb; job < room->jobs; job += blocks) {
-            const double *part = room->partial + job * (size_t)width;
+        for (size_t job = cb; job < capacity->jobs; job += blocks) {
+            const double *part = capacity->partial + job * (size_t)width;
             for (int j = 0; j < width; j++)
                 total[j] += part[j];
         }
     }
 }
 
-/* The two halves are of BN. */
+/* Statistics over ranks exist only for BatchNorm. */
 static enum ss_status check_half(const struct ss_norm_act *op, const double *sums)
 {
     if (!op->has_bn || !sums)
@@ -195,35 +197,36 @@ static enum ss_status check_half(const struct ss_norm_act *op, const double *sum
     return SS_OK;
 }
 
-/* Sums of z - shift and its square, into room->total. The variance is computed around each channel's
- * first value, shift, instead of zero, else it would cancel where the mean is large. */
+/* Sum z - shift and its square into capacity->total, and return shift. The variance is computed
+ * around each channel's first value, shift, because it would cancel around zero if the mean is
+ * large. */
 static const float *sum_shifted(struct ss_device *cpu, const struct ss_norm_act *op,
-                                const struct room *room, const void *z)
+                                const struct capacity *capacity, const void *z)
 {
     const int block = op->shape.block;
-    float *shift = room->coefficient[0];
-    for (int cb = 0; cb < room->blocks; cb++)
-        cpu->rows->read(ss_at(cpu, z, (size_t)cb * room->slice), 0, shift + cb * block, 0, 1,
+    float *shift = capacity->coefficient[0];
+    for (int cb = 0; cb < capacity->blocks; cb++)
+        cpu->rows->read(ss_at(cpu, z, (size_t)cb * capacity->slice), 0, shift + cb * block, 0, 1,
                         (size_t)block);
 
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t job = 0; job < room->jobs; job++) {
-        const size_t i = slice_of(room, job);
-        double *sums = room->partial + job * 2 * (size_t)block;
-        const size_t begin = begin_of(room, room->z_image, i);
-        const float *c = shift + i % (size_t)room->blocks * (size_t)block;
-        struct ss_rows_extent e = extent_of(op, room, i);
+    for (size_t job = 0; job < capacity->jobs; job++) {
+        const size_t i = slice_of(capacity, job);
+        double *sums = capacity->partial + job * 2 * (size_t)block;
+        const size_t begin = begin_of(capacity, capacity->z_image, i);
+        const float *c = shift + i % (size_t)capacity->blocks * (size_t)block;
+        struct ss_rows_extent e = extent_of(op, capacity, i);
         memset(sums, 0, 2 * (size_t)block * sizeof(double));
-        for (size_t p = 0; p < room->pixels; p += room->tile) {
-            e.pixels = room->pixels - p < room->tile ? room->pixels - p : room->tile;
+        for (size_t p = 0; p < capacity->pixels; p += capacity->tile) {
+            e.pixels = capacity->pixels - p < capacity->tile ? capacity->pixels - p : capacity->tile;
             cpu->rows->stats(&e, ss_at(cpu, z, begin + p * (size_t)block), block, c, sums);
         }
     }
-    add_partials(cpu, op, room);
+    add_partials(cpu, op, capacity);
     return shift;
 }
 
-/* Statistics of channel c over m values. */
+/* Store the statistics of channel c over m values. */
 static void store_stats(const struct ss_norm_act *op, int c, double m, double mean, double var,
                         float *saved, float *running)
 {
@@ -243,21 +246,21 @@ static void store_stats(const struct ss_norm_act *op, int c, double m, double me
 enum ss_status ss_cpu_norm_act_stats(struct ss_device *cpu, const struct ss_norm_act *op,
                                      const void *z, float *saved, float *running)
 {
-    struct room room;
-    SS_TRY(prepare(cpu, op, &room));
+    struct capacity capacity;
+    SS_TRY(prepare(cpu, op, &capacity));
     const struct ss_act *s = &op->shape;
-    const double m = (double)s->n * (double)room.pixels;
+    const double m = (double)s->n * (double)capacity.pixels;
     if (m < 2)
         return ss_fail(SS_ERR_SHAPE,
                        "BatchNorm: one value per channel has no variance; use a larger batch");
-    for (int c = 0; !z && c < s->c; c++) /* mean and variance are there */
+    for (int c = 0; !z && c < s->c; c++) /* saved has mean and variance */
         store_stats(op, c, m, (double)saved[c], (double)saved[s->c + c], saved, running);
     if (!z)
         return SS_OK;
     const int block = s->block;
-    const float *shift = sum_shifted(cpu, op, &room, z);
+    const float *shift = sum_shifted(cpu, op, &capacity, z);
     for (int c = 0; c < s->c; c++) {
-        const double *total = room.total + (size_t)(c / block) * 2 * (size_t)block;
+        const double *total = capacity.total + (size_t)(c / block) * 2 * (size_t)block;
         const double d = total[c % block] / m;
         store_stats(op, c, m, (double)shift[c] + d, total[block + c % block] / m - d * d, saved,
                     running);
@@ -268,14 +271,14 @@ enum ss_status ss_cpu_norm_act_stats(struct ss_device *cpu, const struct ss_norm
 enum ss_status ss_cpu_norm_act_sums(struct ss_device *cpu, const struct ss_norm_act *op,
                                     const void *z, double *sums)
 {
-    struct room room;
-    SS_TRY(prepare(cpu, op, &room));
+    struct capacity capacity;
+    SS_TRY(prepare(cpu, op, &capacity));
     SS_TRY(check_half(op, sums));
     const int channels = op->shape.c, block = op->shape.block;
-    const double m = (double)op->shape.n * (double)room.pixels;
-    const float *shift = sum_shifted(cpu, op, &room, z);
+    const double m = (double)op->shape.n * (double)capacity.pixels;
+    const float *shift = sum_shifted(cpu, op, &capacity, z);
     for (int c = 0; c < channels; c++) {
-        const double *total = room.total + (size_t)(c / block) * 2 * (size_t)block;
+        const double *total = capacity.total + (size_t)(c / block) * 2 * (size_t)block;
         const double k = (double)shift[c], d = total[c % block];
         sums[c] = m * k + d;
         sums[channels + c] = total[block + c % block] + k * (2 * d + m * k);
@@ -315,19 +318,19 @@ static struct ss_dropout_draw draw_of(const struct ss_norm_act *op, const uint64
     return ss_dropout_make(op->dropout, key ? *key : 0);
 }
 
-size_t ss_norm_pieces_room(const struct ss_act *shape)
+size_t ss_norm_pieces_capacity(const struct ss_act *shape)
 {
     return 2 * (size_t)(ss_act_blocks(shape) * shape->block);
 }
 
 struct ss_norm_pieces ss_norm_pieces_begin(const struct ss_device *cpu,
-                                           const struct ss_norm_source *source, float *room)
+                                           const struct ss_norm_source *source, float *capacity)
 {
     const struct ss_norm_act *op = &source->op;
     struct ss_norm_pieces p = {.cpu = cpu,
                                .op = op,
-                               .a = room,
-                               .b = room + ss_norm_pieces_room(&op->shape) / 2,
+                               .a = capacity,
+                               .b = capacity + ss_norm_pieces_capacity(&op->shape) / 2,
                                .dropout = draw_of(op, source->dropout_key)};
     scale_and_shift(op, source->gamma, source->beta, source->saved, p.a, p.b);
     p.dropout.on = p.dropout.on && source->training;
@@ -376,9 +379,9 @@ enum ss_status ss_cpu_norm_act_forward(struct ss_device *cpu, const struct ss_no
                                        uint8_t *workspace, int training,
                                        const uint64_t *dropout_key)
 {
-    struct room room;
-    (void)workspace; /* nothing is pooled here, and backward reads y */
-    SS_TRY(prepare(cpu, op, &room));
+    struct capacity capacity;
+    (void)workspace; /* no pooling here, and backward reads y */
+    SS_TRY(prepare(cpu, op, &capacity));
     if (op->residual != (r != NULL))
         return ss_fail(SS_ERR_INVALID,
                        "normalisation forward: residual input %s, but the layer has %s",
@@ -387,15 +390,15 @@ enum ss_status ss_cpu_norm_act_forward(struct ss_device *cpu, const struct ss_no
         return ss_fail(SS_ERR_INVALID,
                        "BatchNorm forward: gamma, beta and statistics are all needed");
     const struct ss_norm_source source = {*op, gamma, beta, saved, dropout_key, training};
-    const struct ss_norm_pieces pieces = ss_norm_pieces_begin(cpu, &source, room.coefficient[0]);
+    const struct ss_norm_pieces pieces = ss_norm_pieces_begin(cpu, &source, capacity.coefficient[0]);
 
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t job = 0; job < room.jobs; job++) {
-        const size_t i = slice_of(&room, job);
-        const struct ss_rows_extent e = extent_of(op, &room, i);
-        ss_norm_piece(&pieces, i, 0, &e, ss_at(cpu, z, begin_of(&room, room.z_image, i)),
-                      ss_at(cpu, r, i * room.slice),
-                      ss_at(cpu, y, begin_of(&room, room.y_image, i)));
+    for (size_t job = 0; job < capacity.jobs; job++) {
+        const size_t i = slice_of(&capacity, job);
+        const struct ss_rows_extent e = extent_of(op, &capacity, i);
+        ss_norm_piece(&pieces, i, 0, &e, ss_at(cpu, z, begin_of(&capacity, capacity.z_image, i)),
+                      ss_at(cpu, r, i * capacity.slice),
+                      ss_at(cpu, y, begin_of(&capacity, capacity.y_image, i)));
     }
     return SS_OK;
 }
@@ -413,7 +416,7 @@ static enum ss_status check_backward(const struct ss_norm_act *op, const struct 
     return SS_OK;
 }
 
-/* sums: pass 1 alone is made, of BN. */
+/* sums: not NULL for pass 1 of BatchNorm alone. */
 static enum ss_status check_parameters(const struct ss_norm_act *op,
                                        const struct ss_norm_act_grad *g, const double *sums)
 {
@@ -425,10 +428,10 @@ static enum ss_status check_parameters(const struct ss_norm_act *op,
     return SS_OK;
 }
 
-/* What both passes of backward work with. */
+/* State of both passes of backward. */
 struct backward {
     struct ss_norm_act_grad g;
-    struct room room;
+    struct capacity capacity;
     struct ss_rows_backward common;
     float *a, *b, *mean, *cg, *cz, *c1;
 };
@@ -436,8 +439,8 @@ struct backward {
 static enum ss_status backward_begin(struct ss_device *cpu, const struct ss_norm_act *op,
                                      const struct ss_norm_act_grad *grad, struct backward *w)
 {
-    SS_TRY(prepare(cpu, op, &w->room));
-    float *const *coefficient = w->room.coefficient;
+    SS_TRY(prepare(cpu, op, &w->capacity));
+    float *const *coefficient = w->capacity.coefficient;
     w->g = *grad;
     w->a = coefficient[0];
     w->b = coefficient[1];
@@ -446,7 +449,7 @@ static enum ss_status backward_begin(struct ss_device *cpu, const struct ss_norm
     w->cz = coefficient[4];
     w->c1 = coefficient[5];
     scale_and_shift(op, grad->gamma, grad->beta, grad->saved, w->a, w->b);
-    for (int c = 0; c < w->room.padded; c++) {
+    for (int c = 0; c < w->capacity.padded; c++) {
         const int real = c < op->shape.c;
         w->mean[c] = op->has_bn && real ? grad->saved[c] : 0;
         w->cg[c] = real;
@@ -462,25 +465,26 @@ static enum ss_status backward_begin(struct ss_device *cpu, const struct ss_norm
     return SS_OK;
 }
 
-/* Pass 1: ds tile by tile, so that the sums find it in the cache; the sums to room.total. */
+/* Pass 1: compute ds tile by tile, so that the sums read it from the cache, and the sums in
+ * capacity->total. */
 static void backward_sums(struct ss_device *cpu, const struct ss_norm_act *op,
                           const struct backward *w)
 {
-    const struct room *room = &w->room;
+    const struct capacity *capacity = &w->capacity;
     const struct ss_norm_act_grad *g = &w->g;
     const struct ss_act_rows *rows = cpu->rows;
     const int block = op->shape.block, combine = g->ndy > 1 || op->relu_out;
     if (!combine && !op->has_bn)
         return;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t job = 0; job < room->jobs; job++) {
-        const size_t i = slice_of(room, job), channel = i % (size_t)room->blocks * (size_t)block;
-        double *sums = room->partial + job * 2 * (size_t)block;
-        struct ss_rows_extent e = extent_of(op, room, i);
+    for (size_t job = 0; job < capacity->jobs; job++) {
+        const size_t i = slice_of(capacity, job), channel = i % (size_t)capacity->blocks * (size_t)block;
+        double *sums = capacity->partial + job * 2 * (size_t)block;
+        struct ss_rows_extent e = extent_of(op, capacity, i);
         memset(sums, 0, 2 * (size_t)block * sizeof(double));
-        for (size_t p = 0; p < room->pixels; p += room->tile) {
-            const size_t begin = begin_of(room, room->y_image, i) + p * (size_t)block;
-            e.pixels = room->pixels - p < room->tile ? room->pixels - p : room->tile;
+        for (size_t p = 0; p < capacity->pixels; p += capacity->tile) {
+            const size_t begin = begin_of(capacity, capacity->y_image, i) + p * (size_t)block;
+            e.pixels = capacity->pixels - p < capacity->tile ? capacity->pixels - p : capacity->tile;
             for (size_t image = 0; combine && image < e.images; image++) {
                 const size_t at = begin + image * e.y_image;
                 const void *dy[SS_NORM_MAX_DY];
@@ -493,7 +497,7 @@ static void backward_sums(struct ss_device *cpu, const struct ss_norm_act *op,
                 struct ss_rows_backward f = w->common;
                 f.extent = &e;
                 f.g = ss_at(cpu, g->ds, begin);
-                f.z = ss_at(cpu, g->z, begin_of(room, room->z_image, i) + p * (size_t)block);
+                f.z = ss_at(cpu, g->z, begin_of(capacity, capacity->z_image, i) + p * (size_t)block);
                 f.a = w->a + channel;
                 f.b = w->b + channel;
                 f.mean = w->mean + channel;
@@ -503,24 +507,24 @@ static void backward_sums(struct ss_device *cpu, const struct ss_norm_act *op,
         }
     }
     if (op->has_bn)
-        add_partials(cpu, op, room);
+        add_partials(cpu, op, capacity);
 }
 
-/* Pass 2: dz. */
+/* Pass 2: compute dz. */
 static void backward_apply(struct ss_device *cpu, const struct ss_norm_act *op,
                            const struct backward *w)
 {
-    const struct room *room = &w->room;
+    const struct capacity *capacity = &w->capacity;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t k = 0; k < room->jobs; k++) {
-        /* From the end: what pass 1 read last is still in the cache. */
-        const size_t i = slice_of(room, room->jobs - 1 - k);
-        const size_t at = begin_of(room, room->z_image, i),
-                     channel = i % (size_t)room->blocks * (size_t)op->shape.block;
-        const struct ss_rows_extent e = extent_of(op, room, i);
+    for (size_t k = 0; k < capacity->jobs; k++) {
+        /* In reverse order: the last data that pass 1 read is still in the cache. */
+        const size_t i = slice_of(capacity, capacity->jobs - 1 - k);
+        const size_t at = begin_of(capacity, capacity->z_image, i),
+                     channel = i % (size_t)capacity->blocks * (size_t)op->shape.block;
+        const struct ss_rows_extent e = extent_of(op, capacity, i);
         struct ss_rows_backward f = w->common;
         f.extent = &e;
-        f.g = ss_at(cpu, w->g.ds, begin_of(room, room->y_image, i));
+        f.g = ss_at(cpu, w->g.ds, begin_of(capacity, capacity->y_image, i));
         f.z = ss_at(cpu, w->g.z, at);
         f.dz = ss_at(cpu, w->g.dz, at);
         f.adds = w->g.adds;
@@ -535,7 +539,7 @@ static void backward_apply(struct ss_device *cpu, const struct ss_norm_act *op,
     }
 }
 
-/* The coefficients of channel c's dz, with the sums over all m values. */
+/* Compute the coefficients of channel c's dz from the sums over all m values. */
 static void gradient_coefficients(const struct ss_norm_act *op, const struct backward *w, int c,
                                   double m, double sum, double sum_z)
 {
@@ -562,9 +566,9 @@ enum ss_status ss_cpu_norm_act_backward(struct ss_device *cpu, const struct ss_n
     SS_TRY(backward_begin(cpu, op, grad, &w));
     backward_sums(cpu, op, &w);
     const int block = op->shape.block;
-    const double m = (double)op->shape.n * (double)w.room.pixels;
+    const double m = (double)op->shape.n * (double)w.capacity.pixels;
     for (int c = 0; op->has_bn && c < op->shape.c; c++) {
-        const double *total = w.room.total + (size_t)(c / block) * 2 * (size_t)block;
+        const double *total = w.capacity.total + (size_t)(c / block) * 2 * (size_t)block;
         const double sum = total[c % block], sum_z = total[block + c % block];
         parameter_gradients(op, &w, c, sum, sum_z);
         gradient_coefficients(op, &w, c, m, sum, sum_z);
@@ -584,7 +588,7 @@ enum ss_status ss_cpu_norm_act_backward_sums(struct ss_device *cpu, const struct
     backward_sums(cpu, op, &w);
     const int block = op->shape.block, channels = op->shape.c;
     for (int c = 0; c < channels; c++) {
-        const double *total = w.room.total + (size_t)(c / block) * 2 * (size_t)block;
+        const double *total = w.capacity.total + (size_t)(c / block) * 2 * (size_t)block;
         sums[c] = sums[2 * channels + c] = total[c % block];
         sums[channels + c] = sums[3 * channels + c] = total[block + c % block];
     }

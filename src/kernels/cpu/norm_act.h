@@ -1,5 +1,5 @@
-/* y of norm_act_forward piece by piece, with the same bits: for its own passes, and for convolutions that make
- * their input so while they read it (struct ss_norm_source). */
+/* Computes y of norm_act_forward piece by piece, bit-identical to it: for its own passes, and for
+ * convolutions that compute their input while reading it (struct ss_norm_source). */
 #ifndef SS_KERNELS_CPU_NORM_ACT_H
 #define SS_KERNELS_CPU_NORM_ACT_H
 
@@ -8,20 +8,21 @@
 struct ss_norm_pieces {
     const struct ss_device *cpu;
     const struct ss_norm_act *op;
-    float *a, *b; /* u = a z + b, (CB*B) each; zero in padding channels, so that these stay zero */
+    float *a, *b; /* u = a z + b, (CB*B) each; zero in padding channels, which stay zero */
     struct ss_dropout_draw dropout;
 };
 
-/* Floats that the coefficients take. */
-size_t ss_norm_pieces_room(const struct ss_act *shape);
-/* source and room outlive the pieces. */
+/* Return the floats that the coefficients need. */
+size_t ss_norm_pieces_capacity(const struct ss_act *shape);
+/* Prepare pieces. source and capacity (ss_norm_pieces_capacity floats) must outlive them. */
 struct ss_norm_pieces ss_norm_pieces_begin(const struct ss_device *cpu,
-                                           const struct ss_norm_source *source, float *room);
-/* Of slice i, the (H,W,B) piece of one image and channel block, and perhaps of further images' too, from a pixel on, at
- * which z, r (NULL without residual) and y point. */
+                                           const struct ss_norm_source *source, float *capacity);
+/* Compute slice i, the (H,W,B) piece of one image and channel block, and with e->images > 1 those
+ * of the following images, from a pixel on. z, r (NULL without residual) and y point to that
+ * pixel. */
 void ss_norm_piece(const struct ss_norm_pieces *p, size_t i, size_t pixel,
                    const struct ss_rows_extent *e, const void *z, const void *r, void *y);
-/* The padding channels of such a piece, behind an activation that makes something else of zero. */
+/* Zero the padding channels of such a piece if the activation does not map zero to zero. */
 void ss_clear_padding(const struct ss_device *cpu, const struct ss_act *a, enum ss_activation act,
                       size_t i, const struct ss_rows_extent *e, void *y);
 

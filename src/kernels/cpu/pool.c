@@ -1,5 +1,6 @@
-/* pool.c: pooling. A row of y or of an average's gradient is made on its own, a slice (a block of channels of an image) of
- * a maximum's gradient in the order of its windows: bits do not depend on the number of threads. */
+/* pool.c: pooling. A job is a row of y, or of the gradient of an average, or a slice (a block of
+ * channels of an image) of the gradient of a maximum, in the order of its windows. Results do not
+ * depend on the number of threads. */
 #include "core/log.h"
 #include "kernels/cpu/internal.h"
 
@@ -7,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BYTE_TAPS = 256 }; /* of the largest window whose indices are bytes */
+enum { BYTE_TAPS = 256 }; /* of the largest window with byte indices */
 
 struct ss_pool_kernel {
     struct ss_device *cpu;
     struct ss_pool_shape shape;
-    int training, at_bytes;          /* at_bytes: of an index; 0: averages */
-    struct ss_pool_span *windows[2]; /* of rows and columns: of each output */
-    struct ss_pool_span *covers[2];  /* of each place */
+    int training, at_bytes;          /* at_bytes: of an index; 0: no indices */
+    struct ss_pool_span *windows[2]; /* of rows and columns: the window of each output */
+    struct ss_pool_span *covers[2];  /* the windows that cover each position */
     struct ss_pool_span spans[];
 };
 
@@ -26,13 +27,13 @@ static enum ss_status check_shape(const struct ss_pool_shape *s)
         return SS_OK;
     return ss_fail(
         SS_ERR_SHAPE,
-        "pooling: kernel %dx%d, stride %dx%d, padding %dx%d (at most half the kernel) make "
-        "no (%d,%d,%d,%d) of (%d,%d,%d,%d)",
+        "pooling: kernel %dx%d, stride %dx%d, padding %dx%d (at most half the kernel) give "
+        "no output (%d,%d,%d,%d) for input (%d,%d,%d,%d)",
         s->kernel[0], s->kernel[1], s->stride[0], s->stride[1], s->pad[0], s->pad[1], y->n, y->c,
         y->h, y->w, x->n, x->c, x->h, x->w);
 }
 
-/* Begins and ends of windows only grow. */
+/* Compute the spans of an axis. Begins and ends of windows never decrease. */
 static void make_spans(const struct ss_pool_kernel *p, int axis)
 {
     const struct ss_pool_shape *s = &p->shape;
@@ -52,14 +53,14 @@ static void make_spans(const struct ss_pool_kernel *p, int axis)
     }
 }
 
-/* Elements of a slice. */
+/* Return the elements of a slice. */
 static size_t slice_of(const struct ss_act *a)
 {
     return (size_t)a->h * (size_t)a->w * (size_t)a->block;
 }
 
-/* Where elements are not floats, each thread's slice of dx and of dy that are: windows may overlap, and what is added up
- * is to be rounded once. */
+/* If elements are not floats, each thread has a slice of dx and of dy in floats: windows may
+ * overlap, and sums are rounded only once. */
 static size_t slices_floats(const struct ss_pool_shape *s)
 {
     return ss_align_up((slice_of(&s->x) + slice_of(&s->y)) * sizeof(float)) / sizeof(float);
@@ -101,7 +102,7 @@ size_t ss_cpu_pool_workspace_bytes(const struct ss_pool_kernel *p)
     return (size_t)p->at_bytes * ss_act_elements(&p->shape.y);
 }
 
-/* Slices of x. */
+/* Return the number of slices of x. */
 static size_t slices_of(const struct ss_pool_kernel *p)
 {
     return (size_t)p->shape.x.n * (size_t)ss_act_blocks(&p->shape.x);
@@ -109,7 +110,7 @@ static size_t slices_of(const struct ss_pool_kernel *p)
 
 typedef void (*row_function)(const struct ss_rows_pool *f);
 
-/* Rows of all slices, each from a map of `in` to one of `out`. */
+/* Run `function` for the rows of all slices, each from a map of `in` to one of `out`. */
 static void run_rows(const struct ss_pool_kernel *p, row_function function, const struct ss_act *in,
                      const struct ss_act *out, struct ss_pool_span *const *spans, const void *from,
                      void *to, char *at)
@@ -147,12 +148,12 @@ static float *slices_of_thread(const struct ss_pool_kernel *p)
            (size_t)omp_get_thread_num() * slices_floats(&p->shape);
 }
 
-/* dy to the places of the maxima. */
+/* Add dy at the positions of the maxima. */
 static void scatter(const struct ss_pool_kernel *p, const float *dy, const char *at, float *dx)
 {
     const struct ss_pool_shape *s = &p->shape;
     const int block = s->x.block, taps = s->kernel[1];
-    int32_t offsets[BYTE_TAPS] = {0}; /* of a byte's taps from the window's first one */
+    int32_t offsets[BYTE_TAPS] = {0}; /* from the window's first tap, if indices are bytes */
     for (int tap = 0; p->at_bytes == 1 && tap < s->kernel[0] * taps; tap++)
         offsets[tap] = (tap / taps * s->x.w + tap % taps) * block;
     for (int h = 0; h < s->y.h; h++)

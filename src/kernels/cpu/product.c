@@ -1,4 +1,4 @@
-/* product.c: see product.h. */
+/* product.c: matrix products and the packing of their operands (contract in product.h). */
 #include "kernels/cpu/product.h"
 
 #include "core/round.h"
@@ -41,7 +41,7 @@ static inline four load(const float *p)
     return *(const four *)p;
 }
 
-/* 4 x 4 numbers, turned. */
+/* Transpose 4 x 4 numbers. */
 static inline void turn_four(const float *from, size_t ld, float *to, size_t ld_to)
 {
     const four a = load(from), b = load(from + ld), c = load(from + 2 * ld),
@@ -56,7 +56,7 @@ static inline void turn_four(const float *from, size_t ld, float *to, size_t ld_
     *(four *)(to + 3 * ld_to) = __builtin_shufflevector(ab2, cd2, 2, 3, 6, 7);
 }
 
-/* In squares, whose lines stay in a cache. */
+/* Transposes squares, whose lines stay in a cache. */
 void ss_product_turn(size_t rows, size_t columns, const float *from, size_t ld, float *to,
                      size_t ld_to)
 {
@@ -80,7 +80,7 @@ static void copy_rows(size_t rows, size_t columns, const float *from, size_t ld,
                       size_t ld_to)
 {
     for (size_t r = 0; r < rows; r++)
-        if (columns == SQUARE) /* a constant size is a move */
+        if (columns == SQUARE) /* a constant size compiles to a move */
             memcpy(to + r * ld_to, from + r * ld, SQUARE * sizeof *to);
         else
             memcpy(to + r * ld_to, from + r * ld, columns * sizeof *to);
@@ -116,7 +116,7 @@ void ss_product_pack_right(int turned, size_t k, size_t columns, const float *b,
 void ss_product_turn_panel(size_t k, size_t columns, const void *right, enum ss_dtype dtype,
                            int pairs, size_t r, float *to)
 {
-    float room[WIDEST * WIDEST];
+    float capacity[WIDEST * WIDEST];
     const size_t width = 2 * ss_product_lanes(), each = pairs ? 2 : 1, count = ss_min(width, k - r),
                  whole = ss_product_round(count), terms = ss_divide_up(columns, each);
     if (count < whole)
@@ -125,12 +125,12 @@ void ss_product_turn_panel(size_t k, size_t columns, const void *right, enum ss_
         const size_t panel = ss_min(width, ss_product_round(columns) - c), at = c * k + r * panel;
         ss_product_turn(count, ss_min(width / each, terms - c / each),
                         pairs ? (const float *)(const void *)((const uint16_t *)right + at)
-                              : ss_floats(dtype, right, at, count * panel, room),
+                              : ss_floats(dtype, right, at, count * panel, capacity),
                         panel / each, to + c / each * whole, whole);
     }
 }
 
-/* Vectors of bf16 side by side, or one and zeros: rows of pairs. */
+/* Put two vectors of bf16, or one and zeros, side by side: rows of pairs. */
 static void join_vectors(const uint16_t *left, const uint16_t *right, size_t rows, size_t w,
                          float *to)
 {
@@ -144,44 +144,44 @@ static void join_vectors(const uint16_t *left, const uint16_t *right, size_t row
     }
 }
 
-/* Of left the columns from c on, a multiple of W. */
+/* Return the columns of left from c on, a multiple of W. */
 static const float *left_chunk(const struct ss_product *p, size_t c, size_t terms, size_t w)
 {
     if (p->left_dtype == SS_DTYPE_F32)
         return (const float *)p->left + (p->left_at ? 0 : c / w * p->left_block);
     for (size_t b = 0; b < terms; b += w) {
-        float *room = p->left_room + b * p->rows;
+        float *capacity = p->left_capacity + b * p->rows;
         const size_t vector = (c + b) / w * (p->pairs ? 2 : 1);
         const uint16_t *from = (const uint16_t *)p->left + vector * p->left_block;
         if (p->pairs)
             join_vectors(from, vector + 1 < p->left_vectors ? from + p->left_block : NULL, p->rows,
-                         w, room);
+                         w, capacity);
         else
-            ss_floats(p->left_dtype, from, 0, p->rows * w, room);
+            ss_floats(p->left_dtype, from, 0, p->rows * w, capacity);
     }
-    return p->left_room;
+    return p->left_capacity;
 }
 
-/* Of right the rows from c on, of `width` vectors from the j-th on. */
+/* Return the rows of right from c on, of `width` vectors from vector j on. */
 static const float *right_chunk(const struct ss_product *p, size_t c, size_t terms, size_t j,
-                                size_t width, size_t w, float *room)
+                                size_t width, size_t w, float *capacity)
 {
     if (!p->pairs || p->right_dtype == SS_DTYPE_F32)
         return ss_floats(p->right_dtype, p->right, (j * p->k + c * width) * w, terms * width * w,
-                         room);
+                         capacity);
     ss_simd_table()->pairs((const uint16_t *)p->right + (j * p->right_k + 2 * c * width) * w,
-                           width * w, ss_min(2 * terms, p->right_k - 2 * c), width * w, room);
-    return room;
+                           width * w, ss_min(2 * terms, p->right_k - 2 * c), width * w, capacity);
+    return capacity;
 }
 
-/* Panels outside, rows inside: a panel's chunk is read from a second-level cache once, the rows' as often as there are
- * panels. */
+/* The outer loop is over panels, the inner one over rows: a panel's chunk is read from the L2
+ * cache once, the rows once per panel. */
 void ss_product_run(const struct ss_product *p)
 {
     void (*const panel_product)(const struct ss_panel_product *f) =
         p->pairs ? ss_simd_pairs()->panel_product : ss_simd_table()->panel_product;
     const size_t w = ss_product_lanes(), vectors = vectors_of(p->columns);
-    float room[SS_PRODUCT_CHUNK * WIDEST];
+    float capacity[SS_PRODUCT_CHUNK * WIDEST];
     for (size_t c = 0; c < p->k; c += SS_PRODUCT_CHUNK) {
         const size_t terms = ss_min(SS_PRODUCT_CHUNK, p->k - c);
         const float *left = left_chunk(p, c, terms, w);
@@ -189,7 +189,7 @@ void ss_product_run(const struct ss_product *p)
             const size_t width = ss_min(p->wide, vectors - j);
             const size_t last = j + p->wide >= vectors, next = last ? 0 : j + p->wide,
                          next_width = ss_min(p->wide, vectors - next);
-            const float *right = right_chunk(p, c, terms, j, width, w, room);
+            const float *right = right_chunk(p, c, terms, j, width, w, capacity);
             struct ss_panel_product f = {
                 .v = left,
                 .u = right,
@@ -202,7 +202,7 @@ void ss_product_run(const struct ss_product *p)
                 .vectors = (int)width,
                 .adds = p->adds || c > 0,
                 .next = p->right_dtype != SS_DTYPE_F32
-                            ? room
+                            ? capacity
                             : (const float *)p->right +
                                   (next * p->k + (last ? c + terms : c) * next_width) * w,
                 .v_at = p->left_at ? p->left_at + c / w : NULL};

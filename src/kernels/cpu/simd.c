@@ -1,4 +1,4 @@
-/* simd.c: which instruction set's row functions run */
+/* simd.c: selects the instruction set of the row functions. */
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/internal.h"
 
@@ -33,12 +33,12 @@ const struct ss_act_rows *ss_act_table(enum ss_dtype dtype)
 }
 
 const float *ss_floats(enum ss_dtype dtype, const void *elements, size_t at, size_t count,
-                       float *room)
+                       float *capacity)
 {
     if (dtype == SS_DTYPE_F32)
         return (const float *)elements + at;
-    ss_act_table(dtype)->read((const uint16_t *)elements + at, 0, room, 0, 1, count);
-    return room;
+    ss_act_table(dtype)->read((const uint16_t *)elements + at, 0, capacity, 0, 1, count);
+    return capacity;
 }
 
 static const struct ss_pair_products *told;

@@ -1,12 +1,13 @@
 /* simd_amx.c: the panel product of pairs of bf16 on a matrix unit (AMX).
  *
- * A tile register has 16 rows of 64 bytes: of the left operand 16 rows of W pairs, of the right one W rows of pairs of one
- * vector of columns, of the product 16 rows of one vector. Four sums of 32 rows and two vectors stay in registers. What is
- * left of rows and of pairs has a configuration of its own. An element's sum is over blocks of W pairs, each of which the
- * unit adds up itself: bits follow from the number of pairs alone.
+ * A tile register has 16 rows of 64 bytes. Left operand: 16 rows of W pairs. Right operand: W
+ * rows of pairs of one vector of columns. Product: 16 rows of one vector. Four sums, of 32 rows
+ * and two vectors, stay in registers. Remaining rows and pairs use a different configuration. An
+ * element's sum is over blocks of W pairs, each of which the unit adds up: results depend on the
+ * number of pairs alone.
  *
  * Linux permits the registers on request (arch_prctl); otherwise pairs are multiplied with
- * AVX512-BF16. Untested on hardware with AMX. Time beside the products (Zen 5, one thread, ms of
+ * AVX512-BF16. Untested on hardware with AMX. Time besides the products (Zen 5, one thread, ms of
  * forward, data and weight gradient): 32 channels, 32x32, 64 images 0.7, 0.6, 1.0 (with copied
  * windows 1.9, 1.9, 2.5); 640 channels, 8x8, 32 images 1.9, 3.3, 7.3 (3.9, 4.8, 6.3). */
 #include "kernels/cpu/simd.h"
@@ -22,13 +23,13 @@ enum {
     TILE_DATA = 18,
     REQUEST_PERMISSION = 0x1023, /* arch_prctl(2) */
     AMX_BF16 = 1 << 22,
-    AMX_TILE = 1 << 24, /* of leaf 7 in EDX */
+    AMX_TILE = 1 << 24, /* CPUID leaf 7, EDX */
 };
 
 /* LDTILECFG's operand. Registers 0 to 3: sums, rows first; 4, 5: rows; 6, 7: vectors. */
 struct config {
     uint8_t palette, start_row, reserved[14];
-    uint16_t bytes[16]; /* of a row */
+    uint16_t bytes[16]; /* per row */
     uint8_t rows[16];
 } __attribute__((aligned(64)));
 
@@ -46,7 +47,9 @@ static void configure(int rows0, int rows1, int pairs)
         __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile : : "r"(p), "r"(step) : "memory")
 #    define STORE(tile, p, step)                                                                   \
         __asm__ volatile("tilestored %%tmm" #tile ", (%0,%1,1)" : : "r"(p), "r"(step) : "memory")
+/* clang-format off */
 #    define ZERO(tile) __asm__ volatile("tilezero %tmm" #tile)
+/* clang-format on */
 #    define SUM(to, left, right)                                                                   \
         __asm__ volatile("tdpbf16ps %tmm" #right ", %tmm" #left ", %tmm" #to)
 #    define BEGIN(tile, p, stride, adds)                                                           \
@@ -57,7 +60,8 @@ static void configure(int rows0, int rows1, int pairs)
                 ZERO(tile);                                                                        \
         } while (0)
 
-/* Rows from `row` on, by the registers' configuration; `blocks` of W pairs, or one of fewer, from pair c on. */
+/* Compute the rows from `row` on for which the registers are configured; `blocks` blocks of W
+ * pairs, or one of fewer, from pair c on. */
 static inline void part(const struct ss_panel_product *f, int row, int c, int blocks, int adds,
                         const int two_rows, const int two_vectors)
 {
@@ -98,7 +102,7 @@ static inline void part(const struct ss_panel_product *f, int row, int c, int bl
 
 static void panel_product(const struct ss_panel_product *f)
 {
-    int rows0 = 0, rows1 = 0, pairs = 0; /* that registers have */
+    int rows0 = 0, rows1 = 0, pairs = 0; /* the registers' current configuration */
     for (int c = 0; c < f->channels;) {
         const int left = f->channels - c, blocks = left < W ? 1 : left / W,
                   count = left < W ? left : W, adds = f->adds || c > 0;

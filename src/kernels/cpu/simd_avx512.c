@@ -11,7 +11,7 @@
 #    define SS_STREAM_END() _mm_sfence()
 #    define SS_SPLAT(x) ((SS_V)_mm512_set1_ps(x))
 #    define SS_FUSED(a, b, c) ((SS_V)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
-/* What is used once is an operand in memory. */
+/* A value that is used once is a memory operand. */
 #    define SS_SUM(c, a, b, n)                                                                     \
         do {                                                                                       \
             if ((n) > 1)                                                                           \
@@ -20,7 +20,7 @@
                 (c) = SS_FUSED(a, b, c);                                                           \
         } while (0)
 #    define SS_TWICE
-/* By itself, so that no other function needs a processor with AVX512-BF16. */
+/* As assembly, so that no other function requires AVX512-BF16. */
 #    define SS_PAIRS(c, a, b) __asm__("vdpbf16ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b))
 #    include "kernels/cpu/simd_loops.h"
 #endif

@@ -1,6 +1,7 @@
-/* Row functions of depthwise convolutions. Sums stay in vector registers, which only vector types do reliably. */
+/* Row functions of depthwise convolutions. Only vector types keep the sums in registers
+ * reliably. */
 
-/* `columns` outputs at y, those of x and w at hand. */
+/* Compute `columns` outputs at y from those of x and the weights f->w. */
 #define SS_DEPTHWISE_TILE(V, f, x, y, columns)                                                     \
     do {                                                                                           \
         V sum[columns];                                                                            \
@@ -18,7 +19,7 @@
             *(V *)((y) + (size_t)t * width) = sum[t];                                              \
     } while (0)
 
-/* Seven at a time: maps of 7, 14, 28... are common. */
+/* Seven at a time, because maps of 7, 14, 28, ... are common. */
 #define SS_DEPTHWISE_ROW(V, f)                                                                     \
     do {                                                                                           \
         const size_t lanes = sizeof(V) / sizeof(float), step = (size_t)f->stride * lanes;          \
@@ -39,7 +40,7 @@ SS_TARGET static void SS_NAME(depthwise)(const struct ss_rows_depthwise *f)
         SS_DEPTHWISE_ROW(ss_v8, f);
 }
 
-/* The gradient of `taps` neighbouring weights from tap j on. */
+/* The gradient of `taps` neighboring weights from tap j on. */
 #define SS_DEPTHWISE_TAPS(V, f, j, taps)                                                           \
     do {                                                                                           \
         V sum[taps];                                                                               \

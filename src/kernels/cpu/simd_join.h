@@ -1,10 +1,10 @@
-/* The row functions of simd.h that move and multiply channels. */
+/* Row functions that move and multiply channels (contract in simd.h). */
 
 SS_BODY void SS_OF(gather_body)(const struct ss_rows_gather *f, const int n, const int len)
 {
     const SS_ELEMENT *x0 = f->x[0], *x1 = n > 1 ? f->x[1] : x0, *x2 = n > 2 ? f->x[2] : x0,
                      *x3 = n > 3 ? f->x[3] : x0;
-    /* The longer loop inside. */
+    /* The longer loop is the inner one. */
     const int many = f->images > f->pixels;
     const size_t from = many ? f->x_image : f->x_step, to = many ? f->y_image : f->y_step,
                  x_next = many ? f->x_step : f->x_image, y_next = many ? f->y_step : f->y_image,
@@ -80,7 +80,7 @@ SS_TARGET static void SS_OF(product)(const void *of_a, const void *of_b, void *t
         y[i] = SS_ROUND(SS_FLOAT(a[i]) * SS_FLOAT(b[i]));
 }
 
-/* a and b are read before da and db, which may be where they or g are, are written. */
+/* Reads a and b before writing da and db, which may alias them or g. */
 SS_BODY void SS_OF(product_gradients_body)(const struct ss_rows_product *f, const int n,
                                            const int wants_a, const int wants_b)
 {
@@ -156,7 +156,7 @@ SS_TARGET static void SS_OF(scale)(const void *x, const float *s, void *y, size_
         SS_OF(scale_body)(x, s, y, pixels, block, 0);
 }
 
-/* Channels [c0, c0 + width) of a pixel's block. */
+/* Channels c0 .. c0 + width - 1 of a pixel's block. */
 SS_BODY void SS_OF(scale_gradients_body)(const struct ss_rows_scale *f, const int n, const int c0,
                                          const int width, const int step, const int wants_x,
                                          float *sum)

@@ -1,11 +1,11 @@
-/* Row functions of layer normalisation.
+/* Row functions of layer normalization.
  *
- * Channels of a place lie far apart where activations are in blocks. So a layer normalisation goes
- * over some neighbouring places at once, which fit in a cache: `width` sums for each while it walks
- * over the chunks of channels, then those of a place are added up. */
+ * If activations are in blocks, the channels of a place are far apart. So the functions process a
+ * few neighboring places at once, which fit in a cache: each place has `width` sums in a loop
+ * over the chunks of channels, which are added up afterwards. */
 
-/* Chunk k of all places: STATEMENTS for each place p and its channels j, n of them. row: where the
- * place's chunk begins. */
+/* Run the statements for chunk k of each place p and its n channels j. row: the offset of the
+ * place's chunk. */
 #define SS_LAYER_CHUNK(f, k, n, ...)                                                               \
     for (int p = 0; p < (f)->places; p++) {                                                        \
         const size_t row = (size_t)(k) * (f)->chunk + (size_t)p * (f)->place;                      \
@@ -17,7 +17,7 @@
         }                                                                                          \
     }
 
-/* Of each place the sum of its `width` sums. */
+/* Return the sum of a place's `width` sums. */
 SS_BODY float SS_OF(layer_total)(const float *s, const int width)
 {
     float t = 0;
@@ -27,7 +27,7 @@ SS_BODY float SS_OF(layer_total)(const float *s, const int width)
     return t;
 }
 
-/* n is width, a constant, but for the last chunk. */
+/* n is width, a constant, except in the last chunk. */
 SS_BODY void SS_OF(layer_sum)(const struct ss_rows_layer *f, int k, const int width, const int n,
                               float *s)
 {
@@ -56,7 +56,7 @@ SS_BODY void SS_OF(layer_apply)(const struct ss_rows_layer *f, int k, const int 
                    y[i] = SS_ROUND((SS_FLOAT(x[i]) - mean) * invstd * a[j] + b[j]);)
 }
 
-/* s: sums of g = gamma dy; q: of g xhat, xhat being the normalised x. */
+/* s: sums of g = gamma dy; q: sums of g xhat, with xhat the normalized x. */
 SS_BODY void SS_OF(layer_gradient_sums)(const struct ss_rows_layer *f, int k, const int width,
                                         const int n, float *s, float *q)
 {
@@ -76,7 +76,7 @@ SS_BODY void SS_OF(layer_gradient_sums)(const struct ss_rows_layer *f, int k, co
     }
 }
 
-/* s, q: the means over channels, one a place. */
+/* s, q: the means over channels, one per place. */
 SS_BODY void SS_OF(layer_gradient)(const struct ss_rows_layer *f, int k, const int width,
                                    const int n, const float *s, const float *q)
 {
@@ -90,7 +90,7 @@ SS_BODY void SS_OF(layer_gradient)(const struct ss_rows_layer *f, int k, const i
                    dx[i] = SS_ROUND(invstd * (a[j] * SS_FLOAT(dy[i]) - s[p] - q[p] * xhat));)
 }
 
-/* Channels of the last chunk that are padding. */
+/* Zero the padding channels of the last chunk. */
 SS_BODY void SS_OF(layer_pad)(const struct ss_rows_layer *f, const int width)
 {
     SS_ELEMENT *out = f->out;
@@ -99,7 +99,7 @@ SS_BODY void SS_OF(layer_pad)(const struct ss_rows_layer *f, const int width)
             out[(size_t)(f->chunks - 1) * f->chunk + (size_t)p * f->place + (size_t)j] = 0;
 }
 
-/* FUNCTION(f, k, width, n, ...) of all chunks. */
+/* Call FUNCTION(f, k, width, n, ...) for all chunks. */
 #define SS_LAYER_CHUNKS(function, f, width, ...)                                                   \
     do {                                                                                           \
         for (int k = 0; k + 1 < (f)->chunks; k++)                                                  \
@@ -110,8 +110,7 @@ SS_BODY void SS_OF(layer_pad)(const struct ss_rows_layer *f, const int width)
             SS_OF(function)(f, (f)->chunks - 1, width, (f)->last, ##__VA_ARGS__);                  \
     } while (0)
 
-/* The first sum is around each place's first value, so that it loses nothing where the mean is
- * large. */
+/* The first sum is around each place's first value, to be accurate if the mean is large. */
 SS_BODY void SS_OF(layer_forward_width)(const struct ss_rows_layer *f, const int width)
 {
     const SS_ELEMENT *x = f->x;

@@ -1,24 +1,28 @@
-/* All row functions of simd.h for one instruction set: a file for each set includes this, once. It sets
- *   SS_SET             the set's name; functions and tables have it at their end
+/* All row functions of simd.h for one instruction set. A file for each set defines these macros and
+ * includes this once:
+ *   SS_SET             the set's name, a suffix of functions and tables
  *   SS_TARGET          the function attribute, or nothing
  *   SS_LANES           W, floats of a vector
- *   SS_PRODUCT_TILES   rows of a product in registers, with two vectors of columns each; with one there are 12 or more
+ *   SS_PRODUCT_TILES   rows of a product in registers, with two vectors of columns each; with one
+ *                      vector 12 or more
  *   SS_SPLAT(x)        a vector of W times x
- *   SS_FUSED(a, b, c)  a b + c, fused where the processor has such an instruction
+ *   SS_FUSED(a, b, c)  a b + c, fused if the processor has such an instruction
  *   SS_SUM(c, a, b, n) c += a b in c's own register, where a is used n times
- *   SS_PAIRS(c, a, b)  the same of pairs of bf16, the sum of both products; undefined where there is no such instruction
- *   SS_TWICE           unrolls the loop behind it by two, or nothing
- *   SS_STREAM(p, v)    a store that bypasses the caches, aligned to a vector; SS_STREAM_END() after the last
+ *   SS_PAIRS(c, a, b)  the same for pairs of bf16, adding both products; undefined if there is no
+ *                      such instruction
+ *   SS_TWICE           unrolls the following loop by two, or nothing
+ *   SS_STREAM(p, v)    a store that bypasses the caches, aligned to a vector; SS_STREAM_END()
+ *                      after the last
  *   SS_EXTEND(p)       SS_U of W uint16_t at p
- *   SS_SHORTEN(u)      SS_H, the low halves of u, which are all that there is
+ *   SS_SHORTEN(u)      SS_H, the low halves of u, whose high halves are zero
  *   SS_STREAM_16(p, h) as SS_STREAM, of SS_H */
 #include "kernels/cpu/simd.h"
 
 #include <string.h>
 #if defined(__x86_64__) && defined(__GNUC__)
 #    include <immintrin.h>
-/* GCC 12 gives the sums of a loop other registers than they came in, and copies them back in every pass: a seventh to
- * a third of the time on Zen 1. */
+/* GCC 12 moves the sums of a loop to other registers and copies them back in each iteration,
+ * which takes a seventh to a third of the time on Zen 1. */
 #    define SS_SUM_IN_PLACE(c, a, b) __asm__("vfmadd231ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b))
 #elif defined(__ARM_NEON) && defined(__aarch64__)
 #    include <arm_neon.h>
@@ -31,10 +35,10 @@
 
 enum {
     SS_FIXED_WIDTH = 16,
-    SS_CHUNK = 1024, /* channels summed at a time where the block is no constant (NHWC) */
+    SS_CHUNK = 1024, /* channels summed at a time if the block is not constant (NHWC) */
 };
 
-/* At any address; in registers where the instruction set has them, else in several. */
+/* At any address; in one register if the instruction set has such, else in several. */
 typedef float ss_v8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef float ss_v16 __attribute__((vector_size(64), aligned(4), may_alias));
 typedef float SS_NAME(vector) __attribute__((vector_size(4 * SS_LANES), aligned(4), may_alias));
@@ -49,7 +53,7 @@ typedef uint16_t SS_NAME(halves) __attribute__((vector_size(2 * SS_LANES), align
 #define SS_STORE(p, v) (*(SS_V *)(p) = (v))
 #define SS_UNROLL _Pragma("GCC unroll 16")
 
-/* FUNCTION(f, family, ...) with the family a constant. */
+/* Call FUNCTION(f, family, ...) with a constant family. */
 #define SS_ACT_CASE(name, function, f, ...)                                                        \
     case SS_FAMILY_##name:                                                                         \
         function(f, SS_FAMILY_##name, ##__VA_ARGS__);                                              \
@@ -76,6 +80,7 @@ typedef uint16_t SS_NAME(halves) __attribute__((vector_size(2 * SS_LANES), align
 #endif
 #include "kernels/cpu/simd_winograd.h"
 
+/* clang-format off */
 const struct ss_simd_rows SS_NAME(ss_simd) = {
     SS_NAME(update), SS_NAME(direction), SS_NAME(squares), SS_NAME(average),
     SS_NAME(softmax), SS_NAME(softmax_gradient),
@@ -84,18 +89,22 @@ const struct ss_simd_rows SS_NAME(ss_simd) = {
     SS_LANES, SS_NAME(winograd_weight_gradient), SS_PRODUCT_TILES, SS_NAME(panel_product),
     SS_NAME(outer_product), SS_NAME(pairs),
 };
+/* clang-format on */
 #ifdef SS_PAIRS
 const struct ss_pair_products SS_NAME(ss_pairs) = {SS_MUL(panel_product), SS_MUL(outer_product)};
 #endif
 
-/* The functions of activations, which are floats, then bf16. What is computed are floats in both: of an element x, which
- * has SS_ELEMENT's type,
- *   SS_FLOAT(x), SS_ROUND(v)         its number; the element of a number
- *   SS_LOAD_E(p), SS_STORE_E(p, v)   the same of a vector of elements; SS_STREAM_E(p, v) bypasses the caches
- *   SS_IN(p), SS_AT(p, j)            before a loop over j that reads `width` elements from p on, and element j in it.
- *                                    Where `fixed` is 1, the width is 8 or 16 and all are converted at once, by whole
- *                                    vectors: compilers would take halves of them
- *   SS_OUT(p), SS_SET_AT(p, j, v)    the same of elements that a loop writes, and SS_DONE(p) after it */
+/* The functions of activations, first for floats, then for bf16. Both compute in floats. For an
+ * element x of type SS_ELEMENT:
+ *   SS_FLOAT(x), SS_ROUND(v)        its value; the element of a value
+ *   SS_LOAD_E(p), SS_STORE_E(p, v)  the same for a vector of elements; SS_STREAM_E(p, v) bypasses
+ *                                   the caches
+ *   SS_IN(p), SS_AT(p, j)           before a loop over j that reads `width` elements from p on,
+ *                                   and element j in it. If `fixed` is 1, the width is 8 or 16 and
+ *                                   all are converted together, in whole vectors: compilers would
+ *                                   use half vectors
+ *   SS_OUT(p), SS_SET_AT(p, j, v)   the same for elements that a loop writes
+ *   SS_DONE(p)                      after that loop */
 #define SS_ACT_SET SS_NAMED(f32, SS_SET)
 #define SS_OF(name) SS_NAMED(name, SS_ACT_SET)
 #define SS_ELEMENT float
@@ -149,7 +158,7 @@ const struct ss_pair_products SS_NAME(ss_pairs) = {SS_MUL(panel_product), SS_MUL
             SS_NAME(narrow)(p##_, p, width);                                                       \
     } while (0)
 
-/* As to_16 and from_16. */
+/* The same as to_16 and from_16, for vectors. */
 SS_BODY SS_H SS_NAME(round_vector)(SS_V v)
 {
     const SS_U u = (SS_U)v, nan = (SS_U)(v != v);

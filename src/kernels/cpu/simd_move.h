@@ -1,4 +1,5 @@
-/* Rows of numbers between activations and floats, n at a time: 16, 8, 4 and 1 have loops of their own. */
+/* Row functions that convert between activations and floats, n numbers at a time: 16, 8, 4 and 1
+ * have specialized loops. */
 
 SS_BODY void SS_OF(read_body)(const SS_ELEMENT *act, size_t act_step, float *to, size_t to_step,
                               size_t count, const int width, const int fixed)

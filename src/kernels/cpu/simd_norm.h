@@ -1,8 +1,8 @@
-/* Row functions of normalisations and sums. Bodies are inlined with `width`
- * constant for the blocks 16 and 8. `omp simd` vectorises at -O2 too, where the compiler's own cost model would leave
+/* Row functions of normalization and sums. Bodies are inlined with `width` constant for the
+ * blocks 16 and 8. `omp simd` vectorizes at -O2 too, where the compiler's cost model would leave
  * most of these loops scalar. */
 
-/* Four pixels at a time: one chain of additions per channel would be bound by its latency. */
+/* Four pixels at a time: a single chain of additions per channel would be latency-bound. */
 SS_BODY void SS_OF(stats_fixed)(const SS_ELEMENT *z, size_t pixels, const int width,
                                 const float *shift, double *sums)
 {
@@ -92,8 +92,7 @@ SS_TARGET static void SS_OF(stats)(const struct ss_rows_extent *e, const void *f
             SS_OF(stats_any)(z, e->pixels, block, shift, sums);
 }
 
-/* Comparisons are written so that NaN passes through, as it does in PyTorch: a run that diverged
- * must show it in its loss. */
+/* Comparisons let NaN pass, as in PyTorch: the loss must show that a run diverged. */
 SS_BODY void SS_OF(forward_body)(const struct ss_rows_forward *f, const enum ss_act_family act,
                                  const int width, const int fixed, const float *a, const float *b,
                                  const int drop, const int residual)
@@ -149,7 +148,7 @@ SS_BODY void SS_OF(forward_width)(const struct ss_rows_forward *f, const enum ss
 
 SS_BODY void SS_OF(forward_act)(const struct ss_rows_forward *f, const enum ss_act_family act)
 {
-    /* Copies, so that the compiler knows that stores to y leave them alone. */
+    /* Copies, so that the compiler can assume that stores to y do not change them. */
     float a[SS_FIXED_WIDTH], b[SS_FIXED_WIDTH];
     if (f->block == 16) {
         memcpy(a, f->a, 16 * sizeof(float));
@@ -169,8 +168,9 @@ SS_TARGET static void SS_OF(forward)(const struct ss_rows_forward *f)
     SS_PER_ACT(f->act, SS_OF(forward_act), f)
 }
 
-/* The gradient of u from that of s: times the slope, which may be 0 or 1 (or dropout's scale). Not "masked ? 0 : g": of
- * that the compiler makes masked loads of g, at which Zen 5 runs at half its memory bandwidth. */
+/* Multiply the gradient of s by the slope, which may be 0 or 1 (or dropout's scale), to get that
+ * of u. Not "masked ? 0 : g": the compiler turns that into masked loads of g, at which Zen 5
+ * reaches half its memory bandwidth. */
 #define SS_GRADIENT_OF_U(g, u, i)                                                                  \
     do {                                                                                           \
         float factor_ = ss_act_slope(act, &terms, u);                                              \
@@ -188,7 +188,7 @@ SS_TARGET static void SS_OF(forward)(const struct ss_rows_forward *f)
     const struct ss_rows_extent *e = (f)->extent;                                                  \
     (void)terms, (void)scale, (void)key0, (void)key1, (void)threshold, (void)step, (void)each
 
-/* Of an image, where its pixels begin. */
+/* The pixels and the dropout index of an image. */
 #define SS_BACKWARD_IMAGE(f, image)                                                                \
     const SS_ELEMENT *z = (const SS_ELEMENT *)(f)->z + (image)*e->z_image,                         \
                      *gp = (const SS_ELEMENT *)(f)->g + (image)*e->y_image;                        \

@@ -1,5 +1,5 @@
-/* simd_plain.c: the row functions as every processor has them. Four floats are a vector of every processor that matters;
- * a plain x86 has 16 registers of them and no fused product and sum, one with NEON has 32 and makes both at once. */
+/* simd_plain.c: the row functions for any processor, with vectors of four floats. Plain x86 has
+ * 16 registers for them and no fused multiply-add, NEON has 32 and fused multiply-add. */
 #define SS_SET plain
 #define SS_TARGET
 #define SS_LANES 4

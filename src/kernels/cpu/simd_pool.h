@@ -1,6 +1,6 @@
-/* Rows of pooled outputs. */
+/* Row functions of pooling. */
 
-/* The first of W channels that exist; zeros behind. */
+/* Load the first `lanes` of W channels; the others are zero. */
 SS_BODY SS_V SS_OF(pool_load)(const SS_ELEMENT *x, int lanes)
 {
     if (lanes == SS_LANES)
@@ -20,10 +20,11 @@ SS_BODY void SS_OF(pool_store)(SS_ELEMENT *y, int lanes, SS_V v)
             y[l] = SS_ROUND(v[l]);
 }
 
-/* A row of a map is often a page, and at each page a processor's own prefetching begins anew. */
+/* Elements to prefetch ahead. A row of a map is often a page, and the processor's own prefetching
+ * restarts at each page. */
 #define SS_POOL_AHEAD 1024
 
-/* A NaN is taken, and then only another one. */
+/* A NaN replaces the maximum, and only another NaN replaces it. */
 SS_BODY void SS_OF(pool_max_vector)(const struct ss_rows_pool *f, int q, int c, int lanes,
                                     const int index)
 {
@@ -76,7 +77,7 @@ SS_BODY void SS_OF(pool_sum_vector)(const struct ss_rows_pool *f, int q, int c, 
     SS_OF(pool_store)((SS_ELEMENT *)f->y + (size_t)q * step + c, lanes, sum);
 }
 
-/* The last vector has some channels again, where there is one. */
+/* The last vector overlaps the preceding one, if there is one. */
 #define SS_POOL_ROW(function, option)                                                              \
     for (int q = 0; q < f->places; q++) {                                                          \
         int c = 0;                                                                                 \

@@ -1,7 +1,7 @@
-/* The products of matrices, in registers, of which convolutions, linear layers and attention are made. Each element is
- * one chain of sums in the order of k, whatever the number of rows: bits do not depend on how a matrix is cut into
- * rows. Of floats, and where SS_PAIRS is defined once more of pairs of bf16, which are as large: SS_MUL(name) is a
- * function's name. */
+/* Matrix products in registers, used by convolutions, linear layers and attention. Each element
+ * is one chain of sums in the order of k for any number of rows: results do not depend on how a
+ * matrix is cut into rows. Included for floats and, where SS_PAIRS is defined, again for pairs of
+ * bf16, which have the same size. SS_MUL(name) is a function's name. */
 
 #define SS_PUT(p, v, adds)                                                                         \
     do {                                                                                           \
@@ -11,7 +11,7 @@
             SS_STORE(p, v);                                                                        \
     } while (0)
 
-/* TILES rows and VECTORS vectors of columns. */
+/* TILES rows by VECTORS vectors of columns. */
 #define SS_PRODUCT(TILES, VECTORS)                                                                 \
     SS_TARGET static void SS_MUL(product_##TILES##_##VECTORS)(const struct ss_panel_product *f,    \
                                                               const int row, const float *next)    \
@@ -91,7 +91,7 @@ static const SS_MUL(product_kind) SS_MUL(product_kinds)[][2] = {
 #endif
 };
 
-/* In as few parts as registers allow, of nearly equal length. */
+/* Cuts the rows into as few parts as registers allow, of nearly equal length. */
 static void SS_MUL(panel_product)(const struct ss_panel_product *f)
 {
     const int most = f->vectors == 1 && SS_PRODUCT_TILES < 12 ? 12 : SS_PRODUCT_TILES,

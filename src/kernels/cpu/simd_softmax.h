@@ -1,7 +1,7 @@
 /* Row functions of softmax. */
 
-/* A row's end up to whole vectors, which then go through all loops; beside the largest number's
- * exponential, 1 or more, theirs are nothing. */
+/* Pad a row with `value` to whole vectors, which all loops process; return its padded length. The
+ * exponentials of the padding are negligible compared to that of the largest number. */
 SS_BODY int SS_NAME(softmax_pad)(float *row, int cols, float value)
 {
     const int all = (cols + SS_FIXED_WIDTH - 1) / SS_FIXED_WIDTH * SS_FIXED_WIDTH;

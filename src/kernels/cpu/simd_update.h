@@ -1,7 +1,7 @@
-/* Row functions of updates and averages of parameters. */
+/* Row functions of updates and the EMA of parameters. */
 
-/* A function of its own: what a vector loop declares inside is not vectorised when it has an
- * address. */
+/* A separate function, because a loop that declares variables and takes their address is not
+ * vectorized. */
 SS_BODY void SS_NAME(update_element)(enum ss_rule rule, const struct ss_rule_terms *t, float *w,
                                      float g, float *s0, float *s1)
 {
@@ -20,7 +20,7 @@ SS_BODY void SS_NAME(update_body)(enum ss_rule rule, const struct ss_update *u,
     const struct ss_rule_terms t = *terms;
     const int states = ss_rule_states(rule);
     const float scale = u->scale, *g = u->g + at;
-    float *w = u->w + at, *s0 = states > 0 ? u->state[0] + at : w, /* not used */
+    float *w = u->w + at, *s0 = states > 0 ? u->state[0] + at : w, /* unused */
                               *s1 = states > 1 ? u->state[1] + at : w;
 #pragma omp simd
     for (size_t i = 0; i < count; i++)
@@ -55,7 +55,8 @@ SS_TARGET static void SS_NAME(direction)(const struct ss_update *u,
     SS_RULE_DISPATCH(u->rule, SS_NAME(direction_body)(RULE, u, terms, at, count, out));
 }
 
-/* Products of two fp32 numbers are exact in double, so fused or not they add up to the same. */
+/* Products of two fp32 numbers are exact in double, so fused and separate operations give the
+ * same sums. */
 SS_TARGET static double SS_NAME(squares)(const float *x, size_t count)
 {
     double lane[SS_FIXED_WIDTH] = {0}, sum = 0;

@@ -1,8 +1,9 @@
-/* The transforms of winograd.c, F(4x4,3x3) with the points 0, +-a, +-b and infinity, a = 5/8, b = 3/2: rounding errors
- * are half of those with the usual +-1 and +-2. B, G and A are Lavin and Gray's for these points (Toom and Cook):
- *   input    B'd B    6x6 to 6x6      rows of B': the polynomial that is zero at all points but the row's
- *   weight   G g G'   3x3 to 6x6      rows of G: (1, p, p^2) over that polynomial's value at the point p
- *   output   A'm A    6x6 to 4x4      columns of A': (1, p, p^2, p^3)
+/* The transforms of winograd.c, F(4x4,3x3) with the points 0, +-a, +-b and infinity, a = 5/8,
+ * b = 3/2. Rounding errors are half of those with the usual +-1 and +-2. B, G and A are Lavin and
+ * Gray's for these points (Toom and Cook):
+ *   input    B'd B    6x6 to 6x6   rows of B': the polynomial that is zero at the other points
+ *   weight   G g G'   3x3 to 6x6   rows of G: (1, p, p^2) / that polynomial's value at the point p
+ *   output   A'm A    6x6 to 4x4   columns of A': (1, p, p^2, p^3)
  * Gradients use the transposes: A y A' for an output gradient, G'p G for a weight gradient. */
 
 #define SS_A1 0.625f
@@ -11,13 +12,14 @@
 #define SS_B1 1.5f
 #define SS_B2 (SS_B1 * SS_B1)
 #define SS_B3 (SS_B1 * SS_B2)
-/* Of each polynomial at its point. */
+/* The value of each polynomial at its point. */
 #define SS_N0 (SS_A2 * SS_B2)
 #define SS_NA (2 * SS_A2 * (SS_A2 - SS_B2))
 #define SS_NB (2 * SS_B2 * (SS_B2 - SS_A2))
 static const float ss_zero_pixel[16];
 
-/* The numbers of the points 0, +-a, +-b and infinity, `step` apart; of +-a the even and the odd part are given. */
+/* Store the numbers of the points 0, +-a, +-b and infinity, `step` apart. Those of +-a and +-b
+ * are given as even and odd parts. */
 SS_BODY void SS_NAME(put_points)(SS_V *to, const int step, SS_V zero, SS_V ea, SS_V oa, SS_V eb,
                                  SS_V ob, SS_V infinity)
 {
@@ -29,7 +31,7 @@ SS_BODY void SS_NAME(put_points)(SS_V *to, const int step, SS_V zero, SS_V ea, S
     to[5 * step] = infinity;
 }
 
-/* to[j * step] = the row j of B' by d */
+/* to[j * step] = row j of B' times d. */
 SS_BODY void SS_NAME(apply_b)(const SS_V *d, SS_V *to, const int step)
 {
     const SS_V a1 = SS_SPLAT(SS_A1), b1 = SS_SPLAT(SS_B1), a2 = SS_SPLAT(-SS_A2),
@@ -41,7 +43,7 @@ SS_BODY void SS_NAME(apply_b)(const SS_V *d, SS_V *to, const int step)
      SS_FUSED(product, d[1], SS_FUSED(sum, d[3], d[5])));
 }
 
-/* G by three, 6 from 3. */
+/* G times three numbers: 6 from 3. */
 SS_BODY void SS_NAME(apply_g)(const SS_V *w, SS_V *to, const int step)
 {
     const SS_V ea = SS_FUSED(SS_SPLAT(SS_A2 / SS_NA), w[2], SS_SPLAT(1 / SS_NA) * w[0]),
@@ -51,7 +53,7 @@ SS_BODY void SS_NAME(apply_g)(const SS_V *w, SS_V *to, const int step)
     SS_NAME(put_points)(to, step, SS_SPLAT(1 / SS_N0) * w[0], ea, oa, eb, ob, w[2]);
 }
 
-/* A' by six, 4 from 6. */
+/* A' times six numbers: 4 from 6. */
 SS_BODY void SS_NAME(apply_a)(const SS_V *m, SS_V *to, const int step)
 {
     const SS_V sa = m[1] + m[2], da = m[1] - m[2], sb = m[3] + m[4], db = m[3] - m[4];
@@ -61,7 +63,7 @@ SS_BODY void SS_NAME(apply_a)(const SS_V *m, SS_V *to, const int step)
     to[3 * step] = SS_FUSED(SS_SPLAT(SS_A3), da, SS_FUSED(SS_SPLAT(SS_B3), db, m[5]));
 }
 
-/* A by four, 6 from 4. */
+/* A times four numbers: 6 from 4. */
 SS_BODY void SS_NAME(apply_at)(const SS_V *y, SS_V *to, const int step)
 {
     const SS_V ea = SS_FUSED(SS_SPLAT(SS_A2), y[2], y[0]),
@@ -71,7 +73,7 @@ SS_BODY void SS_NAME(apply_at)(const SS_V *y, SS_V *to, const int step)
     SS_NAME(put_points)(to, step, y[0], ea, oa, eb, ob, y[3]);
 }
 
-/* G' by six, 3 from 6. */
+/* G' times six numbers: 3 from 6. */
 SS_BODY void SS_NAME(apply_gt)(const SS_V *p, SS_V *to, const int step)
 {
     const SS_V sa = p[1] + p[2], da = p[1] - p[2], sb = p[3] + p[4], db = p[3] - p[4];

@@ -1,8 +1,8 @@
-/* Between maps of activations, or weights, and the tiles of simd_winograd.h. */
+/* Transforms between maps of activations, or weights, and the tiles of simd_winograd.h. */
 
-/* The `size` x `size` pixels of a tile from (top, left) on, zero outside of the map: the pixels of
- * row i, from column *begin to *end, which are in the map, at row[i], `step[i]` apart. Channels that are no whole
- * vector are copied to `copy` first. */
+/* Find the `size` x `size` pixels of a tile from (top, left) on, zero outside of the map. row[i]:
+ * the pixels of row i that are in the map, columns *begin .. *end - 1, step[i] apart. Channels
+ * that do not fill a vector are copied to `copy` first. */
 SS_BODY void SS_OF(tile_rows)(const struct ss_winograd_map *m, const SS_ELEMENT *image, int top,
                               int left, const int size, const int whole, const SS_ELEMENT **row,
                               size_t *step, int *begin, int *end, SS_ELEMENT *copy)
@@ -64,7 +64,7 @@ SS_BODY void SS_OF(transform_body)(const struct ss_winograd_map *m, const SS_ELE
             SS_UNROLL for (int i = 0; i < size; i++)
             {
                 d[i] = SS_LOAD_E(row[i]);
-                __builtin_prefetch(row[i] + 8 * step[i]); /* two tiles on */
+                __builtin_prefetch(row[i] + 8 * step[i]); /* two tiles ahead */
                 row[i] += step[i];
             }
             if (size == 6)
@@ -108,7 +108,7 @@ SS_TARGET static void SS_OF(winograd_gradient)(const struct ss_winograd_map *m, 
         SS_OF(transform_body)(m, dy, first, count, d, xi, 4, 0);
 }
 
-/* To `wide` outputs of a row those at `from`. */
+/* Add the residual at `from` to `wide` outputs of a row. */
 SS_BODY void SS_OF(add_residual)(const struct ss_winograd_map *m, const SS_ELEMENT *from, int wide,
                                  SS_V *out, const int whole)
 {

@@ -1,7 +1,8 @@
-/* The rounding functions of simd.h.
+/* Rounding functions of simd.h.
  *
- * Whole-number arithmetic on the bits, without branches: the same bits with every instruction set
- * and as on a GPU, and AVX-512's own bf16 instructions would take subnormal numbers for zeros. */
+ * They use integer arithmetic on the bits, without branches, and are bit-identical with every
+ * instruction set and on a GPU. AVX-512's own bf16 instructions would treat subnormal numbers as
+ * zeros. */
 
 SS_BODY int32_t SS_NAME(bits_of)(float x)
 {
@@ -17,12 +18,12 @@ SS_BODY float SS_NAME(float_of)(int32_t u)
     return x;
 }
 
-/* All bits set where a condition holds. Additions of floats below are made in any case, and choices
- * are made of bits: the compiler would turn a choice between floats into a branch, for fear of
- * their exceptions. */
+/* All bits set if a condition holds. The additions of floats below are unconditional, and
+ * selections are made on bits: the compiler would turn a selection between floats into a branch
+ * because of floating-point exceptions. */
 #define SS_MASK(condition) (-(int32_t)(condition))
 
-/* To nearest, ties to even. Every NaN becomes 0x7fff, as on a GPU. */
+/* Round to nearest, ties to even. Every NaN becomes 0x7fff, as on a GPU. */
 SS_BODY uint16_t SS_NAME(to_16)(float x, const int bf16)
 {
     const int32_t u = SS_NAME(bits_of)(x), size = u & 0x7fffffff;
@@ -33,10 +34,10 @@ SS_BODY uint16_t SS_NAME(to_16)(float x, const int bf16)
     } else {
         const int32_t is_small = SS_MASK(size < 0x38800000);  /* 2^-14 */
         const int32_t is_large = SS_MASK(size >= 0x477ff000); /* halfway from 65504 to the next */
-        /* The exponent's bias goes from 127 to 15. */
+        /* Change the exponent's bias from 127 to 15. */
         const int32_t normal =
             (int32_t)(((uint32_t)size + 0xfff + (uint32_t)(size >> 13 & 1)) >> 13) - (112 << 10);
-        /* Beside 0.5 the spacing of floats is 2^-24, that of the smallest fp16 numbers: the
+        /* Near 0.5 the spacing of floats is 2^-24, as that of the smallest fp16 numbers: the
          * addition rounds. */
         const int32_t small =
             SS_NAME(bits_of)(SS_NAME(float_of)(size & is_small) + 0.5f) - 0x3f000000;
@@ -52,7 +53,7 @@ SS_BODY float SS_NAME(from_16)(uint16_t h, const int bf16)
         return SS_NAME(float_of)((int32_t)((uint32_t)h << 16));
     const int32_t size = h & 0x7fff, is_small = SS_MASK(size < 0x400);
     const int32_t is_large = SS_MASK(size >= 0x7c00); /* infinite or NaN */
-    /* A subnormal number becomes 2^-14 and its own fraction, of which the 2^-14 is taken away. */
+    /* A subnormal number becomes 2^-14 plus its own fraction; then 2^-14 is subtracted. */
     const int32_t u = (size << 13) + (112 << 23) + (1 << 23 & is_small) + (112 << 23 & is_large);
     const float x = SS_NAME(float_of)(u) - SS_NAME(float_of)(0x38800000 & is_small);
     return SS_NAME(float_of)(SS_NAME(bits_of)(x) | (int32_t)((uint32_t)(h & 0x8000) << 16));
@@ -91,7 +92,7 @@ SS_BODY void SS_NAME(sum_16_body)(const uint16_t *const *src, int n, const int b
     }
 }
 
-/* Whole vectors. */
+/* width: whole vectors. */
 SS_TARGET static void SS_NAME(pairs)(const uint16_t *from, size_t step, size_t rows, size_t width,
                                      void *to)
 {

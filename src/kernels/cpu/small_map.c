@@ -1,11 +1,14 @@
-/* small_map.c: see small_map.h.
+/* small_map.c: convolutions of small maps as matrix products (contract in small_map.h).
  *
- * Before a pass its tensors are copied to (tile, vector, pixel, image, W): the images of a tile are then the rows of a
- * left operand of product.h, one for each pixel, and neighbouring pixels of a line are one operand of more rows.
+ * Before a pass its tensors are copied to (tile, vector, pixel, image, W). The images of a tile are
+ * then the rows of a left operand of product.h, one for each pixel, and neighboring pixels of a
+ * line are one operand with more rows.
  *
- *   forward           y (images, Co) of output o       = the sum over pairs (o, i) of x (images, Ci) of input i weight'
- *   data gradient     dx (images, Ci) of input i       = the sum over pairs (o, i) of dy (images, Co) of output o weight
- *   weight gradient   weight' (Ci, Co) of a tap        = the sum over its pairs (o, i) of x' dy */
+ *   forward          y (images, Co) of output o   = sum over pairs (o, i) of
+ *                                                   x (images, Ci) of input i weight'
+ *   data gradient    dx (images, Ci) of input i   = sum over pairs (o, i) of
+ *                                                   dy (images, Co) of output o weight
+ *   weight gradient  weight' (Ci, Co) of a tap    = sum over its pairs (o, i) of x' dy */
 #include "kernels/cpu/small_map.h"
 
 #include "core/round.h"
@@ -17,11 +20,11 @@
 enum {
     WIDE = 2, /* vectors of a panel */
     MOST_LANES = 16,
-    MOST_OUTPUTS = 16, /* pixels of y */
-    MOST_INPUTS = 64,  /* of x */
+    MOST_OUTPUTS = 16, /* pixels of y, at most */
+    MOST_INPUTS = 64,  /* pixels of x, at most */
     LEAST_IMAGES = 8,
     TILE_IMAGES = 32, /* at most */
-    STRIP = 128, /* weight gradient, of Ci: its part of a panel stays in a first-level cache */
+    STRIP = 128,      /* weight gradient, of Ci: its section of a panel stays in the L1 cache */
 };
 
 /* x or y. */
@@ -50,12 +53,12 @@ static struct shape shape_of(const struct ss_conv_shape *s)
                           w, (size_t)s->x.n,    (size_t)ss_conv_taps(s)};
 }
 
-/* `count` neighbouring outputs from `output` on, whose tap lies at as many inputs from `input` on. */
+/* `count` neighboring outputs from `output` on, whose taps are as many inputs from `input` on. */
 struct run {
     size_t output, input, count;
 };
 
-/* Of a tap; returns how many. */
+/* Find the runs of a tap; return their number. */
 static size_t runs_of(const struct ss_conv_shape *s, size_t tap, struct run run[MOST_OUTPUTS])
 {
     const int i = (int)tap / s->kernel[1] * s->dilation[0] - s->padding[0],
@@ -92,16 +95,16 @@ double ss_small_map_products(const struct ss_conv_shape *s)
     return (double)pairs_of(s) * s->x.n * s->x.c * s->y.c;
 }
 
-/* Channels lie in whole vectors, the last of which may have padding. */
+/* Return whether channels are in whole vectors, the last of which may have padding. */
 static int takes_side(const struct shape *f, const struct side *side)
 {
     return (size_t)side->act->block % f->w == 0 &&
            side->vectors == ss_divide_up((size_t)side->act->c, f->w);
 }
 
-/* Measured with AVX-512 and AVX2 (Zen 5), 64 to 512 channels, batches of 32 and 128. All three passes, of oneDNN 2.6's
- * direct code: 3x3 windows on one pixel 4 times as fast, on 2x2 2.3 times, with stride 2 to 2x2 2.1 times, to 4x4 1.3
- * times, as oneDNN's gradients take longer than its forward pass there. */
+/* Measured with AVX-512 and AVX2 (Zen 5), 64 to 512 channels, batches of 32 and 128. Speedup of
+ * all three passes over oneDNN 2.6's direct code: 3x3 windows on one pixel 4, on 2x2 2.3, with
+ * stride 2 to 2x2 2.1, to 4x4 1.3, where oneDNN's gradients take longer than its forward pass. */
 int ss_small_map_pays(const struct ss_conv_shape *s)
 {
     const struct shape f = shape_of(s);
@@ -114,7 +117,7 @@ int ss_small_map_pays(const struct ss_conv_shape *s)
 
 /* ---- weights ---- */
 
-/* Of a tap, from output `first` on, a panel. */
+/* Return the offset of a tap's weight, from output `first` on (a panel). */
 static size_t weight_at(const struct shape *f, size_t tap, size_t first)
 {
     return ((tap * f->y.vectors * f->w) + first) * (size_t)f->s->x.c;
@@ -160,7 +163,7 @@ void ss_small_map_export(const struct ss_conv_shape *s, const float *native, flo
 
 /* ---- tiles ---- */
 
-/* Scratch: [x's and y's rows | each thread's panel of outputs and of a turned weight]. */
+/* Scratch: [rows of x and of y | per thread: a panel of outputs and of a transposed weight]. */
 static size_t rows_floats(const struct shape *f, const struct side *side)
 {
     return f->images * side->vectors * side->pixels * f->w;
@@ -196,7 +199,8 @@ static float *of_thread(const struct ss_device *cpu, const struct shape *f)
     return y_rows(cpu, f) + rows_floats(f, &f->y) + (size_t)omp_get_thread_num() * thread_floats(f);
 }
 
-/* These images. A tile's rows of a pixel of a vector lie at vector * block + pixel * images * W. */
+/* The images of a tile. Their rows of a pixel of a vector are at vector * block + pixel * images
+ * * W. */
 struct tile {
     size_t first, images;
 };
@@ -214,13 +218,13 @@ static size_t block_of(const struct shape *f, const struct side *side, struct ti
     return side->pixels * t.images * f->w;
 }
 
-/* A vector of an image. */
+/* Return the offset of a vector of an image. */
 static size_t image_at(const struct shape *f, const struct side *side, size_t image, size_t vector)
 {
     return image * ss_act_image(side->act, 0) + ss_act_channel(side->act, (int)(vector * f->w));
 }
 
-/* From one vector of the tensor to its rows, or back. */
+/* Copy one vector of the tensor to its rows, or back. */
 static void move_vector(const struct ss_device *cpu, const struct shape *f, const struct side *side,
                         struct tile t, size_t vector, const void *tensor, float *rows, int back)
 {
@@ -255,23 +259,23 @@ struct pass {
     const struct side *from, *to;
     const float *rows;
     const void *w;
-    const float *bias; /* NULL for none */
+    const float *bias; /* or NULL */
     void *out;
     int backward;
 };
 
-/* The right operand of a tap, for the panel of outputs from `first` on. */
+/* Return the right operand of a tap, for the panel of outputs from `first` on. */
 static const float *panel_of(const struct ss_device *cpu, const struct pass *p, size_t tap,
-                             size_t first, float *room)
+                             size_t first, float *capacity)
 {
     const struct shape *f = p->f;
     const size_t inputs = (size_t)f->s->x.c;
     if (!p->backward)
         return ss_floats(cpu->dtype, p->w, weight_at(f, tap, first),
-                         inputs * panel_width(f, &f->y, first), room);
+                         inputs * panel_width(f, &f->y, first), capacity);
     ss_product_turn_panel(inputs, (size_t)f->s->y.c, ss_at(cpu, p->w, weight_at(f, tap, 0)),
-                          cpu->dtype, 0, first, room);
-    return room;
+                          cpu->dtype, 0, first, capacity);
+    return capacity;
 }
 
 static void run_panel(const struct ss_device *cpu, const struct pass *p, struct tile t,
@@ -281,7 +285,7 @@ static void run_panel(const struct ss_device *cpu, const struct pass *p, struct 
     const size_t width = panel_width(f, p->to, first), k = (size_t)p->from->act->c,
                  from_block = block_of(f, p->from, t), to_block = block_of(f, p->to, t);
     const float *rows = p->rows + tile_at(f, p->from, t);
-    float *out = of_thread(cpu, f), *room = out + outputs_floats(f);
+    float *out = of_thread(cpu, f), *capacity = out + outputs_floats(f);
     for (size_t v = 0; v < width / f->w; v++) {
         const size_t channel = first + v * f->w;
         float bias[MOST_LANES] = {0};
@@ -294,7 +298,7 @@ static void run_panel(const struct ss_device *cpu, const struct pass *p, struct 
     for (size_t tap = 0; tap < f->taps; tap++) {
         struct run run[MOST_OUTPUTS];
         const size_t runs = runs_of(f->s, tap, run);
-        const float *panel = runs ? panel_of(cpu, p, tap, first, room) : NULL;
+        const float *panel = runs ? panel_of(cpu, p, tap, first, capacity) : NULL;
         for (size_t c = 0; runs && c < k; c += SS_PRODUCT_CHUNK)
             for (size_t i = 0; i < runs; i++) {
                 const size_t read = p->backward ? run[i].output : run[i].input,
@@ -321,7 +325,7 @@ static void run(const struct ss_device *cpu, const struct pass *p, const void *f
 {
     const struct shape *f = p->f;
     const size_t panels = ss_divide_up(p->to->vectors, WIDE), threads = (size_t)cpu->threads;
-    /* A job for each thread; sums do not depend on the rows that are worked on together. */
+    /* One job per thread, as sums do not depend on the number of rows in a product. */
     const size_t most = ss_min(TILE_IMAGES, ss_divide_up(f->images, ss_divide_up(threads, panels))),
                  images = ss_divide_up(f->images, ss_divide_up(f->images, most));
     make_rows(cpu, f, p->from, images, from, (float *)(uintptr_t)p->rows);
@@ -344,7 +348,7 @@ void ss_small_map_backward_data(const struct ss_device *cpu, const struct ss_con
     run(cpu, &(struct pass){&f, &f.y, &f.x, y_rows(cpu, &f), w, NULL, dx, 1}, dy);
 }
 
-/* Of W outputs. */
+/* Sum the bias gradient of W outputs. */
 static void sum_bias(const struct ss_device *cpu, const struct shape *f, size_t vector,
                      const void *dy, float *dbias)
 {
@@ -361,7 +365,8 @@ static void sum_bias(const struct ss_device *cpu, const struct shape *f, size_t 
         dbias[vector * f->w + l] = (float)sums[l];
 }
 
-/* A tap's gradient, of the panel of outputs from `first` on and a strip of inputs from `c` on. */
+/* Compute a tap's gradient for the panel of outputs from `first` on and the strip of inputs from
+ * `c` on. */
 static void run_strip(const struct shape *f, const struct run *run, size_t runs, size_t first,
                       size_t c, const float *x, const float *dy, float *panel)
 {

@@ -1,20 +1,21 @@
-/* Convolutions of maps so small that many taps of their windows lie on the padding: a product of matrices for each pair
- * of an output pixel and an input pixel that a tap joins, over images. Of 3x3 windows on 2x2 pixels there are 16 such
- * pairs, where the windows have 36 numbers; on one pixel 1 and 9.
+/* Convolutions of maps so small that many taps lie in the padding: a matrix product over images
+ * for each pair of an output pixel and an input pixel that a tap connects. 3x3 windows on 2x2
+ * pixels have 16 such pairs instead of 36 taps, those on one pixel 1 instead of 9.
  *
- * A weight is stored as right operands (Ci, Co) of product.h, one for each tap, whose padding is zero, as in its
- * gradient; plain is (Co,Ci,rows,columns). Bits do not depend on the number of threads. */
+ * A weight is stored as right operands (Ci, Co) of product.h, one for each tap, with zeros as
+ * padding, also in its gradient; the plain layout is (Co,Ci,rows,columns). Results do not depend
+ * on the number of threads. */
 #ifndef SS_KERNELS_CPU_SMALL_MAP_H
 #define SS_KERNELS_CPU_SMALL_MAP_H
 
 #include "kernels/cpu/internal.h"
 
-/* 1 if the shape is supported, and this is faster than columns.c and oneDNN's code. */
+/* Return 1 if the shape is supported, and this is faster than columns.c and oneDNN's code. */
 int ss_small_map_pays(const struct ss_conv_shape *s);
-/* Multiplications of a forward pass. */
+/* Return the multiplications of a forward pass. */
 double ss_small_map_products(const struct ss_conv_shape *s);
 
-/* Bytes, of all three passes. */
+/* Return the bytes of scratch that all three passes need. */
 size_t ss_small_map_scratch(const struct ss_device *cpu, const struct ss_conv_shape *s);
 
 size_t ss_small_map_weight_bytes(const struct ss_conv_shape *s);

@@ -1,4 +1,5 @@
-/* speed.c: what threads of this processor reach, measured with the loops that a step spends its time in. */
+/* speed.c: measures the throughput of threads on this processor, with the loops that dominate the
+ * time of a step. */
 #include "core/alloc.h"
 #include "core/clock.h"
 #include "core/log.h"
@@ -8,10 +9,10 @@
 #include <omp.h>
 #include <stdlib.h>
 
-/* A product whose operands stay in a first-level cache; rows are a multiple of what each instruction set has in
- * registers. */
+/* A product whose operands stay in the L1 cache. Rows are a multiple of those that each
+ * instruction set has in registers. */
 enum { ROWS = 42, MATRIX_UNIT_ROWS = 32, CHANNELS = 64, PANEL = 2, ROUNDS = 8 };
-/* Each of three arrays: more than the caches have beside each other. */
+/* Bytes of each of three arrays: more than all caches have together. */
 static const size_t ARRAY = (size_t)32 << 20, ARRAY_OF_THREAD = (size_t)4 << 20;
 static const double round_seconds = 8e-3;
 
@@ -37,7 +38,7 @@ static void multiply(const struct operands *o, long times)
         o->product(&product);
 }
 
-/* Seconds in which each thread multiplies so often. */
+/* Return the seconds in which each thread multiplies `times` times. */
 static double time_products(const struct operands *of, int threads, long times)
 {
     const double begin = ss_seconds();
@@ -51,7 +52,7 @@ static size_t floats_of(int lanes)
     return (size_t)(ROWS * CHANNELS + (CHANNELS + ROWS) * PANEL * lanes);
 }
 
-/* The best of some rounds: whatever else runs on the processor makes them longer, nothing makes them shorter. */
+/* Return the best of some rounds: other processes can only make a round slower. */
 static double measure_flops(struct operands *of, int threads)
 {
     double best = 0;
@@ -65,7 +66,7 @@ static double measure_flops(struct operands *of, int threads)
     return best * threads * 2.0 * of->rows * CHANNELS * PANEL * of->lanes;
 }
 
-/* pairs NULL: of floats. */
+/* pairs NULL: products of floats. */
 static enum ss_status flops(int threads, const struct ss_pair_products *pairs, double *out)
 {
     const struct ss_simd_rows *simd = ss_simd_table();
@@ -93,7 +94,7 @@ static enum ss_status flops(int threads, const struct ss_pair_products *pairs, d
     return memory && of ? SS_OK : ss_fail_memory("measuring the processor", all);
 }
 
-/* y = a b, all threads together. */
+/* Time y = a b with all threads. */
 static double time_pass(const float *a, const float *b, float *y, int threads, size_t count)
 {
     const struct ss_act_rows *rows = ss_act_table(SS_DTYPE_F32);

@@ -1,4 +1,4 @@
-/* table.c: the CPU's table. */
+/* table.c: the CPU's kernel table. */
 #include "kernels/cpu/cpu.h"
 
 const struct ss_kernels ss_cpu_kernels = {

@@ -1,11 +1,11 @@
-/* tokens.c: a map's places as a sequence, and one place of a sequence (kernels/list.h). Passes over
- * memory. */
+/* tokens.c: converts a map's positions to a sequence, and extracts one position of a sequence
+ * (contract in kernels/list.h). Memory-bound. */
 #include "core/log.h"
 #include "kernels/cpu/internal.h"
 
 #include <string.h>
 
-enum { LANES = 16 }; /* channels whose sums over images are made at a time */
+enum { LANES = 16 }; /* channels summed over images at a time */
 
 static enum ss_status check(const struct ss_tokens_shape *s)
 {
@@ -21,8 +21,8 @@ static enum ss_status check(const struct ss_tokens_shape *s)
 
 /* A block of an image's channels. */
 struct slice {
-    size_t block, pixels, tokens, first; /* of x, of y; the channel that it begins with */
-    size_t real;                         /* channels that are no padding */
+    size_t block, pixels, tokens, first; /* pixels of x, tokens of y; first channel */
+    size_t real;                         /* channels without padding */
     const float *class_token, *positions;
 };
 
@@ -36,7 +36,7 @@ static struct slice slice_of(const struct ss_tokens_shape *s, int cb)
                           .real = (size_t)(left < s->x.block ? left : s->x.block)};
 }
 
-/* Of x, or where that is NULL of the class token. */
+/* Write a token from x, or from the class token if x is NULL. */
 static void forward_token(const struct ss_device *cpu, const struct slice *s, const void *x,
                           const float *class_token, const float *position, void *y)
 {
@@ -79,7 +79,7 @@ enum ss_status ss_cpu_tokens_forward(struct ss_device *cpu, const struct ss_toke
     return SS_OK;
 }
 
-/* Over images, of `count` channels of one token; `image` apart. */
+/* Sum `count` channels of one token over images, `image` apart. */
 static void sum_images(const struct ss_device *cpu, const void *dy, int n, size_t image,
                        size_t count, float *a, float *b)
 {

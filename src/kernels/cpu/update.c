@@ -1,11 +1,11 @@
-/* update.c: an optimizer's update, in pieces over the threads, and sums of squares. */
+/* update.c: optimizer updates, in pieces distributed over the threads, and sums of squares. */
 #include "core/log.h"
 #include "core/round.h"
 #include "kernels/cpu/internal.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/wire.h"
 
-/* Partial sums of two kinds a chunk, then a ratio a span. */
+/* Scratch: two partial sums per chunk, then a ratio per span. */
 enum ss_status ss_cpu_update_reserve(struct ss_device *cpu, size_t chunks)
 {
     return ss_cpu_reserve(cpu, chunks * (2 * sizeof(double) + sizeof(float)));
@@ -22,7 +22,7 @@ static void update_piece(const struct ss_device *cpu, const struct ss_update *u,
         simd->average(u->w + at, terms->average, u->ema + at, count);
 }
 
-/* A ratio for each span, from sums that do not depend on the threads. */
+/* Compute a ratio for each span, from sums that do not depend on the number of threads. */
 static const float *span_ratios(struct ss_device *cpu, const struct ss_update *u)
 {
     const struct ss_simd_rows *simd = ss_simd_table();

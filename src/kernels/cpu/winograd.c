@@ -1,32 +1,34 @@
-/* winograd.c: see winograd.h. Each tile of 4x4 outputs (6x6 inputs) is transformed into 36 numbers, and the
- * convolution into 36 matrix products, one for each index xi:
+/* winograd.c: Winograd convolution (contract in winograd.h). Each tile of 4x4 outputs (6x6 inputs)
+ * is transformed into 36 numbers, and the convolution into 36 matrix products, one for each index
+ * xi:
  *
  *   V[xi] (tiles, Ci)   transformed inputs          U[xi] (Ci, Co)   transformed weights
  *   M[xi] (tiles, Co) = V[xi] U[xi]                 the inverse transform of M gives the outputs
  *
- * The data gradient is the same with the weight transposed and rotated. The weight gradient is the inverse transform
- * of P[xi] (Ci, Co) = V[xi]' D[xi], where D is the transformed output gradient.
+ * The data gradient is the same with the weight transposed and rotated. The weight gradient is the
+ * inverse transform of P[xi] (Ci, Co) = V[xi]' D[xi], where D is the transformed output gradient.
  *
- * V, M and D are stored as (xi, vector, tile, W): W channels of a tile are contiguous. U and P are stored as (xi,
- * panel, channel, outputs): a panel has two vectors of outputs; the last one may have one. All loops read and write
- * whole vectors, and nothing is packed.
+ * V, M and D are stored as (xi, vector, tile, W): W channels of a tile are contiguous. U and P are
+ * stored as (xi, panel, channel, outputs): a panel has two vectors of outputs; the last one may
+ * have one. All loops read and write whole vectors, and nothing is packed.
  *
- * If U fits into a cache (WHOLE_BYTES), each thread takes blocks of tiles through all three steps alone, and V and M
- * stay in its cache. Otherwise (512 channels: 38 MB), and where few tiles would read a large U, all threads share a
- * block of tiles; each takes panels, transforms their weights just before use, and U is never stored as a whole. P is
- * handled likewise, by its size alone.
+ * If U fits into a cache (WHOLE_BYTES), each thread computes all three steps of its blocks of
+ * tiles, and V and M stay in its cache. Otherwise (512 channels: 38 MB), and where few tiles
+ * would read a large U, all threads share a block of tiles: each takes panels and transforms
+ * their weights just before use, and U is never stored as a whole. P is handled likewise, by its
+ * size alone.
  *
- * Sums run over at most CHUNK channels, or over a block of tiles, from zero; the partial sums are then added: a single
- * chain of 640 channels has 2 to 4 times the rounding error.
+ * Sums run over at most CHUNK channels, or over a block of tiles, from zero; the partial sums are
+ * then added. A single chain of 640 channels has 2 to 4 times the rounding error.
  *
  * Measured on Zen 4: products reach 95 % of their peak, transforms take a fifth of the time, and
  * maps of 14x14 and 7x7 pixels have 1.31 times as many tiles as they need. Stores that bypass the
  * caches save 5 to 8 % of a WideResNet's step.
  *
- * Where two threads share no cache (a line takes 380 to 470 ns there and back instead of 75 to
+ * If two threads share no cache (a line takes 380 to 470 ns for the round trip instead of 75 to
  * 150), the weight gradient of 64 channels (16x16, batch 64) takes 1.5 ms by shares instead of
- * 2.5 ms, and that of 160 channels (32x32, batch 32) 16.7 ms instead of 20.0 ms, because each
- * thread adds to the same part of the sums in every block. */
+ * 2.5 ms. That of 160 channels (32x32, batch 32) takes 16.7 ms instead of 20.0 ms, because each
+ * thread adds to the same section of the sums in every block. */
 #include "kernels/cpu/winograd.h"
 
 #include "core/round.h"
@@ -40,32 +42,35 @@ enum {
     XI = 36,
     MOST_LANES = 16,
     PANEL = 2, /* vectors */
-    /* Channels of a sum, at most; 128 are 4 % faster, and take GoogLeNet 10 times as far from fp64. */
+    /* Maximum channels of a sum. 128 are 4 % faster, but results of GoogLeNet are then 10 times
+     * as far from fp64. */
     CHUNK = 32,
-    /* Tiles of a block: shared by all threads; a thread's own, whose V and M fit into half of its cache where that
-     * leaves LEAST_TILES; transformed as one job. */
+    /* Tiles of a block: of one shared by all threads; of a thread's own, minimum and maximum,
+     * whose V and M fit into half of its cache if that has space for LEAST_TILES. PART_TILES: of
+     * one job of transforms. */
     SHARED_TILES = 128,
     LEAST_TILES = 28,
     MOST_TILES = 112,
-    /* Where a product keeps fewer rows in registers, and each thread has as many blocks, a block is whole products. */
+    /* If a product has fewer rows than this in registers, and each thread has MANY_BLOCKS blocks
+     * or more, a block is a multiple of these rows. */
     FEW_ROWS = 8,
     MANY_BLOCKS = 8,
-    LEAST_SUMS = 512, /* partial sums for BatchNorm, where there are as many tiles */
+    LEAST_SUMS = 512, /* minimum of partial sums for BatchNorm, given as many tiles */
     PART_TILES = 32,
     PART_CHANNELS = 64, /* of a P that is not stored as a whole */
-    /* Weight gradient of few channels, by shares of the tiles: how many, tiles of one, bytes of all their P, and of a
-     * thread's V and D. */
+    /* Weight gradient of few channels, by shares of the tiles: minimum and maximum number of
+     * shares, tiles of one, bytes of all their P, bytes of a thread's V and D. */
     LEAST_SHARES = 8,
     MOST_SHARES = 16,
     SHARE_TILES = 128,
     SHARES_BYTES = 8 << 20,
     BLOCK_BYTES = 1 << 20,
-    TRANSFORM = 460,        /* operations that a channel of a tile takes as long as (Zen 1, AVX2) */
-    WHOLE_BYTES = 16 << 20, /* of a U or P that is, at most */
+    TRANSFORM = 460,        /* time to transform a channel of a tile, in operations (Zen 1, AVX2) */
+    WHOLE_BYTES = 16 << 20, /* maximum of a U or P stored as a whole */
     FEW_TILES = 64,
-    FEW_WHOLE_BYTES = 4 << 20, /* of a U that at most FEW_TILES read */
-    STREAM_BYTES = 1 << 18, /* of an output that bypasses the caches, at least */
-    BAND_BYTES = 16 << 10,  /* of the rows of an input that is made while it is read */
+    FEW_WHOLE_BYTES = 4 << 20, /* maximum of a U that at most FEW_TILES read */
+    STREAM_BYTES = 1 << 18,    /* minimum of an output that bypasses the caches */
+    BAND_BYTES = 16 << 10,     /* of the rows of an input that is computed while it is read */
 };
 
 static int smaller(int a, int b)
@@ -77,7 +82,8 @@ static int divide_up(int a, int b)
     return (a + b - 1) / b;
 }
 
-/* A stride of an odd number of cache lines, so that neighbours do not map to the same set of a cache. */
+/* Return a stride of an odd number of cache lines, so that neighbors map to different sets of a
+ * cache. */
 static size_t odd_lines(size_t floats)
 {
     return ((floats + 15) / 16 | 1) * 16;
@@ -106,19 +112,19 @@ struct pass {
     const struct ss_simd_rows *rows;
     int lanes, groups, tiles; /* tiles of all images */
     struct side in, out;
-    int backward;                                /* data gradient: the weight is turned */
-    int chunk;                                   /* channels that are summed from zero */
+    int backward;                                /* data gradient: transpose, rotate weight */
+    int chunk;                                   /* channels summed from zero */
     int whole;                                   /* U or P is stored as a whole */
     int stream;                                  /* outputs bypass the caches */
     int block;                                   /* tiles at a time */
     size_t in_vector, in_xi, out_vector, out_xi; /* strides of V, of M and D */
-    size_t u_xi;                                 /* of U and P, whole or in part */
-    int band;                     /* rows of x that each thread makes at a time; 0: x is stored */
-    struct ss_norm_pieces pieces; /* of what */
+    size_t u_xi;                                 /* of U and P, whole or not */
+    int band;                     /* rows of x computed at a time by a thread; 0: x is stored */
+    struct ss_norm_pieces pieces; /* computes these rows */
     const void *residual;         /* added to `out`, or NULL */
-    int sum_tiles;      /* of a partial sum; a block is a multiple; 0: no sums are wanted */
-    int shares; /* of the weight gradient's tiles, each with its P; 1: threads have all in common */
-    size_t shared, own; /* floats: of all threads, of each */
+    int sum_tiles;                /* tiles of a partial sum; divides block; 0: no sums */
+    int shares;         /* of the weight gradient's tiles, each with its P; 1: one P of all tiles */
+    size_t shared, own; /* floats: of all threads together, of each */
 };
 
 static struct side side_of(const struct ss_act *a, const struct ss_act *tiled, int pad_rows,
@@ -131,7 +137,7 @@ static struct side side_of(const struct ss_act *a, const struct ss_act *tiled, i
                          .vectors = vectors_of(a, lanes) / groups};
 }
 
-/* Describes vector i in *map; returns the offset of its first channel. */
+/* Describe vector i in *map; return the offset of its first channel. */
 static size_t vector_of(const struct side *s, int i, int lanes, struct ss_winograd_map *map)
 {
     const struct ss_act *a = &s->act;
@@ -148,7 +154,7 @@ static size_t vector_of(const struct side *s, int i, int lanes, struct ss_winogr
     return ss_act_channel(a, i * lanes);
 }
 
-/* The offset in U[xi] or P[xi] of the panel that begins with output vector k of group g. */
+/* Return the offset in U[xi] or P[xi] of the panel that begins with output vector k of group g. */
 static size_t panel_of(const struct pass *p, int g, int k)
 {
     return (size_t)((g * p->out.vectors + k) * p->lanes) * (size_t)p->in.group;
@@ -200,8 +206,9 @@ struct ss_cpu_conv_work ss_winograd_work(const struct ss_conv_shape *s)
                                      .sums = ss_winograd_has_sums(s)};
 }
 
-/* Tiles of a partial sum for BatchNorm, by the shape alone: what a product keeps in registers, or half of that. Of few
- * tiles each thread is to have its share. */
+/* Return the tiles of a partial sum for BatchNorm, which depend on the shape alone: at most the
+ * rows that a product has in registers, or half of them; fewer if there are few tiles, so that
+ * each thread has a share. */
 static int sum_tiles_of(const struct pass *p)
 {
     const int rows = p->rows->product_rows, few = rows < FEW_ROWS, most = few ? rows : rows / 2;
@@ -211,7 +218,8 @@ static int sum_tiles_of(const struct pass *p)
     return n;
 }
 
-/* A thread's block, of about `most` tiles: the same number of blocks for each thread. */
+/* Return the size of a thread's block, about `most` tiles, such that each thread has as many
+ * blocks. */
 static int block_of(const struct pass *p, int most)
 {
     const int threads = p->cpu->threads, rows = p->rows->product_rows;
@@ -220,13 +228,14 @@ static int block_of(const struct pass *p, int most)
     return rows < FEW_ROWS && blocks >= MANY_BLOCKS ? divide_up(tiles, rows) * rows : tiles;
 }
 
-/* At least so many tiles, in whole partial sums. */
+/* Round a number of tiles up to whole partial sums. */
 static int whole_sums(const struct pass *p, int tiles)
 {
     return p->sum_tiles ? divide_up(tiles, p->sum_tiles) * p->sum_tiles : tiles;
 }
 
-/* Forward and the input's gradient. Scratch: [U | each thread's V, M], or [V | each thread's U, M]. */
+/* Return the forward pass or the data gradient. Scratch: [U | each thread's V, M], or [V | each
+ * thread's U, M]. */
 static struct pass pass_of(const struct ss_device *cpu, const struct ss_conv_shape *s, int backward)
 {
     struct pass p = begin_pass(cpu, s, backward);
@@ -255,7 +264,8 @@ static struct pass pass_of(const struct ss_device *cpu, const struct ss_conv_sha
     return p;
 }
 
-/* Of the weight. Scratch: [each share's P | each thread's V, D], [V, D, P], or [V, D | each thread's part of P]. */
+/* Return the weight gradient's pass. Scratch: [each share's P | each thread's V, D], [V, D, P],
+ * or [V, D | each thread's section of P]. */
 static struct pass gradient_pass(const struct ss_device *cpu, const struct ss_conv_shape *s)
 {
     struct pass p = begin_pass(cpu, s, 0);
@@ -286,8 +296,8 @@ static struct pass gradient_pass(const struct ss_device *cpu, const struct ss_co
     return p;
 }
 
-/* Scratch: [shared | each thread's own, with its band in front | coefficients of pieces | partial sums | of how many
- * outputs each is]. */
+/* Scratch: [shared | each thread's own, preceded by its band | coefficients of pieces | partial
+ * sums | number of outputs in each]. */
 static size_t band_floats(const struct pass *p)
 {
     return ss_round_up((size_t)(p->band * p->in.act.w * p->lanes), 16);
@@ -298,13 +308,13 @@ static size_t coefficients_at(const struct pass *p)
 }
 static size_t partials_at(const struct pass *p)
 {
-    return coefficients_at(p) + (p->band ? ss_norm_pieces_room(&p->in.act) : 0);
+    return coefficients_at(p) + (p->band ? ss_norm_pieces_capacity(&p->in.act) : 0);
 }
 static int count_sums(const struct pass *p)
 {
     return p->sum_tiles ? divide_up(p->tiles, p->sum_tiles) : 0;
 }
-/* A partial sum: of vector i, number `at` of the batch's. */
+/* Return the offset of partial sum number `at` of vector i. */
 static size_t partial_at(const struct pass *p, int at, int i)
 {
     return partials_at(p) + (size_t)(at * p->groups * p->out.vectors + i) * 3 * (size_t)p->lanes;
@@ -331,14 +341,15 @@ static float *own_of(const struct pass *p)
     return band_of(p) + band_floats(p);
 }
 
-/* x is not stored. */
+/* Prepare to compute x if it is not stored. */
 static void begin_source(struct pass *p, const struct ss_norm_source *source)
 {
     if (source)
         p->pieces = ss_norm_pieces_begin(p->cpu, source, shared_of(p) + coefficients_at(p));
 }
 
-/* Rows [top, bottom) of an image of z, in this thread's band, which has rows [*from, *to) of it. */
+/* Compute rows [top, bottom) of an image from z in this thread's band, which already has rows
+ * [*from, *to). */
 static void make_rows(const struct pass *p, const void *image, size_t slice, int *from, int *to,
                       int top, int bottom)
 {
@@ -358,7 +369,8 @@ static void make_rows(const struct pass *p, const void *image, size_t slice, int
     *to = bottom > made ? bottom : made;
 }
 
-/* transform_input of z: bands of rows, as many lines of tiles as fit. */
+/* The same as transform_input for an x computed from z: by bands of rows, with as many lines of
+ * tiles as fit. */
 static void transform_made(const struct pass *p, const void *z, int i, int first, int count,
                            float *v)
 {
@@ -387,7 +399,7 @@ static void transform_made(const struct pass *p, const void *z, int i, int first
     }
 }
 
-/* V of vector i of the input. */
+/* Compute V of vector i of the input. */
 static void transform_input(const struct pass *p, const void *x, int i, int first, int count,
                             float *v)
 {
@@ -410,7 +422,7 @@ static void transform_output(const struct pass *p, const float *m, int i, const 
     float padded[MOST_LANES] = {0};
     for (int l = 0; bias && l < p->lanes && i * p->lanes + l < p->out.act.c; l++)
         padded[l] = bias[i * p->lanes + l];
-    if (p->sum_tiles) { /* `first` is a multiple */
+    if (p->sum_tiles) { /* first is a multiple of sum_tiles */
         map.sum_tiles = p->sum_tiles;
         map.sums = shared_of(p) + partial_at(p, first / p->sum_tiles, i);
         map.sums_step = partial_at(p, 1, 0) - partial_at(p, 0, 0);
@@ -418,8 +430,8 @@ static void transform_output(const struct pass *p, const float *m, int i, const 
     p->cpu->rows->winograd_output(&map, m, p->out_xi, padded, first, count, ss_at(p->cpu, y, at));
 }
 
-/* Transposes and rotates W x W channels of a weight, from input channel c and output vector k on, to (W outputs, 3x3,
- * W inputs). */
+/* Transpose and rotate W x W channels of a weight, from input channel c and output vector k on,
+ * to (W outputs, 3x3, W inputs). */
 static void turn(const struct pass *p, const void *w, int g, int k, int c, float *to)
 {
     const int lanes = p->lanes, inputs = p->out.group, there = smaller(lanes, inputs - c);
@@ -435,7 +447,7 @@ static void turn(const struct pass *p, const void *w, int g, int k, int c, float
                 to[(o * 9 + tap) * lanes + l] = from[o];
 }
 
-/* U of vector k of the outputs in group g, from input channel c on. */
+/* Compute U of vector k of the outputs in group g, from input channel c on. */
 static void transform_weights(const struct pass *p, const void *w, int g, int k, int c, int count,
                               float *u, size_t step)
 {
@@ -454,7 +466,7 @@ static void transform_weights(const struct pass *p, const void *w, int g, int k,
     }
 }
 
-/* All of U in a panel from channel c on. */
+/* Compute all of U in a panel, from channel c on. */
 static void transform_panel(const struct pass *p, const void *w, int g, int k, int c, int count,
                             float *u)
 {
@@ -463,7 +475,7 @@ static void transform_panel(const struct pass *p, const void *w, int g, int k, i
         transform_weights(p, w, g, k + i, c, count, u + i * p->lanes, (size_t)(vectors * p->lanes));
 }
 
-/* Of how many outputs each partial sum is. */
+/* Count the outputs of each partial sum. */
 static void count_outputs(const struct pass *p, float *count)
 {
     const struct side *s = &p->out;
@@ -479,7 +491,7 @@ static void count_outputs(const struct pass *p, float *count)
     }
 }
 
-/* Mean and variance of the channels of vector i, from its partial sums in their order: of n numbers
+/* Compute mean and variance of vector i's channels from its partial sums, in order. Of n numbers:
  *   sum (y - mean)^2 = sum over parts of squares + (shift - mean) (2 sum + n (shift - mean)) */
 static void add_sums(const struct pass *p, int i, const float *count, float *mean, float *var)
 {
@@ -508,7 +520,7 @@ static void add_sums(const struct pass *p, int i, const float *count, float *mea
     }
 }
 
-/* One thread's block of tiles, with all of U. */
+/* Compute a thread's block of tiles with all of U. */
 static void run_block(const struct pass *p, const void *x, const float *bias, int first, int count,
                       void *y)
 {
@@ -565,7 +577,7 @@ static void run_whole(const struct pass *p, const void *x, const void *w, const 
     }
 }
 
-/* One panel of a block of tiles, of which `count` from `skip` on, with its own U. */
+/* Compute one panel of a block of tiles, for `count` tiles from `skip` on, with its own U. */
 static void run_panel(const struct pass *p, const void *w, const float *bias, int g, int k,
                       int first, int skip, int count, void *y)
 {
@@ -599,7 +611,7 @@ static void run_shared(const struct pass *p, const void *x, const void *w, const
                        void *y)
 {
     const int in = p->groups * p->in.vectors, panels = p->groups * panels_of(p);
-    /* At least one job for each thread; bits do not depend on the split. */
+    /* At least one job per thread; results do not depend on the split. */
     const int split = divide_up(p->cpu->threads, panels);
 #pragma omp parallel num_threads(p->cpu->threads)
     for (int first = 0; first < p->tiles; first += p->block) {
@@ -655,7 +667,7 @@ void ss_winograd_backward_data(const struct ss_device *cpu, const struct ss_conv
     run(&p, &(struct ss_winograd_ends){0}, dy, w, NULL, dx);
 }
 
-/* P of a panel and one xi for channels from c on. */
+/* Compute P of a panel and one xi for channels from c on. */
 static void multiply_gradient(const struct pass *p, const float *v, const float *d, int xi, int g,
                               int k, int c, int channels, int tiles, int adds, float *to)
 {
@@ -673,7 +685,7 @@ static void multiply_gradient(const struct pass *p, const float *v, const float 
             .adds = adds});
 }
 
-/* The weight's gradient of a panel, from P of its channels from c on. */
+/* Compute the weight gradient of a panel from P of its channels from c on. */
 static void transform_gradient(const struct pass *p, const float *from, int g, int k, int c,
                                int channels, int adds, float *dw)
 {
@@ -684,7 +696,7 @@ static void transform_gradient(const struct pass *p, const float *from, int g, i
             dw + (size_t)((g * p->out.vectors + k + i) * p->in.group + c) * 9 * (size_t)p->lanes);
 }
 
-/* V and D of a block of tiles. */
+/* Compute V or D of vector i, counted over inputs and then outputs, for tiles of a block. */
 static void transform_both(const struct pass *p, const void *x, const void *dy, int i, int first,
                            int skip, int count, float *v, float *d)
 {
@@ -724,8 +736,8 @@ static void sum_bias(const struct pass *p, const struct ss_act *a, const void *d
     }
 }
 
-/* P of a share of the tiles, by one thread: with few channels, what threads transform for each other takes longer to
- * come from another's cache than to be multiplied. */
+/* Compute P of a share of the tiles in one thread. With few channels, data transformed by another
+ * thread would take longer to arrive from its cache than to be multiplied. */
 static void run_share(const struct pass *p, const void *x, const void *dy, int share, float *to)
 {
     const int each = divide_up(p->tiles, p->shares), begin = share * each,
@@ -773,7 +785,8 @@ void ss_winograd_backward_weights(const struct ss_device *cpu, const struct ss_c
                                smaller(PART_TILES, count - skip), v, d);
             }
             if (p->whole) {
-                /* Each thread adds to the same part of P in every block, and keeps it in its caches. */
+                /* Each thread adds to the same section of P in every block, which stays in its
+                 * caches. */
 #pragma omp for schedule(static)
                 for (int i = 0; i < XI * p->groups * panels; i++) {
                     const int xi = i / panels / p->groups, g = i / panels % p->groups,
@@ -848,17 +861,17 @@ int ss_winograd_takes(const struct ss_conv_shape *s)
     return takes_side(&s->x, lanes) && takes_side(&s->y, lanes);
 }
 
-/* Pairs of an output and a tap that lies on the map, for one of its sides. */
+/* Return the pairs of an output and a tap that lies in the map, along one axis. */
 static int64_t taps_of(int outputs, int padding)
 {
     return 3 * outputs - padding * (padding + 1);
 }
 
-/* In multiplications for each pair of channels: 36 for a tile of outputs, a tile that is not full too, and a
- * fourth for the transforms; and to transform a weight takes as long as 400. Direct code leaves out the taps on the
- * padding. Measured with AVX-512 and AVX2 (Zen 4), 8 to 640 channels, maps of 2x2 to 56x56, batches of 1
- * to 256. With fewer than 16 channels
- * on a side there is little to win, and sums are so short that rounding in the transforms shows. */
+/* Compares multiplications for each pair of channels. Winograd has 36 for a tile of outputs, even
+ * if that is not full, and a fourth more for the transforms; transforming a weight takes as long
+ * as 400. Direct code omits the taps in the padding. Measured with AVX-512 and AVX2 (Zen 4), 8 to
+ * 640 channels, maps of 2x2 to 56x56, batches of 1 to 256. With fewer than 16 channels on a side
+ * the gain is small, and sums are so short that rounding errors of the transforms are visible. */
 int ss_winograd_pays(const struct ss_conv_shape *s)
 {
     const int64_t n = s->y.n, tiles = n * divide_up(s->y.h, 4) * divide_up(s->y.w, 4);
@@ -876,7 +889,7 @@ size_t ss_winograd_weight_bytes(const struct ss_conv_shape *s)
     return weights_of(s, ss_simd_table()->lanes) * sizeof(float);
 }
 
-/* Where a number of the weight of output k lies, and how far apart these are. */
+/* Return the offset of the weights of output k, which are `lanes` apart. */
 static size_t native_row(const struct ss_conv_shape *s, int k, int lanes)
 {
     return (size_t)(k / lanes * lanes) * (size_t)(ss_conv_inputs(s) * 9) + (size_t)(k % lanes);

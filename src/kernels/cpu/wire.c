@@ -1,4 +1,4 @@
-/* wire.c: see wire.h; the loops are in simd_wire.h. */
+/* wire.c: conversions of gradients (contract in wire.h); the loops are in simd_wire.h. */
 #include "kernels/cpu/wire.h"
 #include "kernels/cpu/simd.h"
 

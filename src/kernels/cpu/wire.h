@@ -1,9 +1,9 @@
-/* Gradients on their way between ranks in 2 bytes (--grad-dtype), on the host. One thread; no
- * OpenMP: the communication thread calls these beside a running step.
+/* Conversion of gradients to 2-byte formats for communication (--grad-dtype), on the host. One
+ * thread, no OpenMP: the communication thread calls these functions during a step.
  *
- * dtype is SS_DTYPE_F16 or SS_DTYPE_BF16. Roundings are to nearest, ties to even; what is beyond
- * the format's range becomes infinite, infinities stay, every NaN becomes the bits 0x7fff. The same
- * bits on every processor, and as cuda/wire.h makes. */
+ * dtype is SS_DTYPE_F16 or SS_DTYPE_BF16. Rounding is to nearest, ties to even. Numbers beyond
+ * the format's range become infinite, infinities are preserved, every NaN becomes the bits
+ * 0x7fff. Bit-identical on every processor, and to cuda/wire.h. */
 #ifndef SS_KERNELS_CPU_WIRE_H
 #define SS_KERNELS_CPU_WIRE_H
 
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* dst[i] = round(src[i] * scale) and dst[i] = src[i] * scale, the product in fp32. */
+/* pack: dst[i] = round(src[i] * scale); unpack: dst[i] = src[i] * scale. The product is in fp32. */
 void ss_wire_pack(enum ss_dtype dtype, const float *src, float scale, uint16_t *dst, size_t count);
 void ss_wire_unpack(enum ss_dtype dtype, const uint16_t *src, float scale, float *dst,
                     size_t count);

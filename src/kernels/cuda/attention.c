@@ -1,12 +1,12 @@
-/* attention.c: softmax(q k^T / sqrt(D)) v of each image and head (kernels/list.h): products by
- * cuBLASLt, softmax.cu between them.
+/* attention.c: softmax(q k^T / sqrt(D)) v of each image and head (kernels/list.h): matrix
+ * products by cuBLASLt, with softmax.cu between them.
  *
- * Heads are read and written where they are: the rows of one, in x (N,S,3E), are 3E numbers apart. A
- * batch of products has one stride, so it is over heads or over images, and a loop goes over the
- * fewer of the two. Scores, and the probabilities made of them, are in the scratch, those of one
- * batch; between steps there is only the logarithm of each row's sum, and backward makes the
- * probabilities again (the formulas are in cpu/attention.c). Scores are fp32 in every format;
- * probabilities and gradients of scores are rounded to the format for the products that read them.
+ * Heads are accessed in place: the rows of one head, in x (N,S,3E), are 3E elements apart. A
+ * batch of products has one stride, so it covers heads or images, and a loop covers the smaller
+ * of the two dimensions. The scratch holds the scores and probabilities of one batch. Between
+ * passes only the logarithm of each row's sum is saved, and backward recomputes the probabilities
+ * (formulas: cpu/attention.c). Scores are fp32 in every format; probabilities and gradients of
+ * scores are rounded to the format for the products that read them.
  *
  * Row-major matrices as column-major ones: matmul.h. */
 #include "kernels/cuda/matmul.h"
@@ -18,18 +18,18 @@
 
 enum {
     ALIGNMENT = 16,          /* of the tensors */
-    SCRATCH_ALIGNMENT = 256, /* of workspaces, as cuBLASLt asks */
-    LD = 8                   /* rows of scores are a multiple of: 16 bytes in every format */
+    SCRATCH_ALIGNMENT = 256, /* of workspaces, required by cuBLASLt */
+    LD = 8                   /* rows of scores are padded to a multiple: 16 bytes in every format */
 };
 
 struct ss_attention_kernel {
     struct ss_device *gpu;
     struct ss_attention_shape shape;
     int training, s, d;
-    int loop, batch;            /* the fewer of images and heads, and the other */
-    size_t x_loop, y_loop;      /* elements from one of the loop to the next, in x and in y */
-    int64_t x_stride, y_stride; /* of the batch */
-    size_t saved_loop;          /* of the loop, in saved */
+    int loop, batch;            /* the smaller of images and heads, and the other */
+    size_t x_loop, y_loop;      /* elements between iterations of the loop, in x and in y */
+    int64_t x_stride, y_stride; /* between elements of the batch */
+    size_t saved_loop;          /* between iterations of the loop, in saved */
     struct ss_softmax_shape softmax;
     struct ss_matmul scores, y, dp, dv, dq, dk;
     size_t workspace_bytes, scores_bytes, p_bytes; /* scratch: [workspace | scores | p | dp | ds] */
@@ -39,7 +39,7 @@ static void arrange(struct ss_attention_kernel *a)
 {
     const struct ss_attention_shape *shape = &a->shape;
     const size_t s = (size_t)a->s, e = (size_t)shape->y.c, d = (size_t)a->d;
-    const int images = shape->x.n < shape->heads; /* the loop goes over */
+    const int images = shape->x.n < shape->heads; /* loop over images */
     a->loop = images ? shape->x.n : shape->heads;
     a->batch = images ? shape->heads : shape->x.n;
     a->x_loop = images ? s * 3 * e : d;
@@ -56,7 +56,7 @@ static void arrange(struct ss_attention_kernel *a)
     };
 }
 
-/* A matrix of a product: in x, in y, or scores. */
+/* Location of a matrix of a product: in x, in y, or in the scores. */
 enum matrix { IN_X, IN_Y, IN_SCORES };
 
 static int64_t ld_of(const struct ss_attention_kernel *a, enum matrix which)
@@ -79,7 +79,7 @@ static uint32_t alignment_of(const struct ss_attention_kernel *a)
     return power < ALIGNMENT ? power : ALIGNMENT;
 }
 
-/* d (m,S) = op(a) op(b), column-major; k: what is summed over. */
+/* Describes d (m,S) = op(a) op(b), column-major; k: the reduced dimension. */
 static enum ss_status make(struct ss_attention_kernel *at, struct ss_matmul *p, int m, int k,
                            enum matrix a, int transpose_a, enum matrix b, int transpose_b,
                            enum matrix d)
@@ -129,7 +129,7 @@ static size_t up(size_t bytes)
     return (bytes + SCRATCH_ALIGNMENT - 1) / SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT;
 }
 
-/* In fp32 the probabilities take the place of the scores. */
+/* In fp32 the probabilities overwrite the scores. */
 static enum ss_status reserve(struct ss_attention_kernel *a)
 {
     const size_t count = (size_t)a->batch * (size_t)a->s * (size_t)a->softmax.ld;
@@ -190,23 +190,23 @@ void ss_cuda_attention_destroy(struct ss_attention_kernel *a)
 }
 
 /* The scratch of a run. */
-struct room {
+struct capacity {
     void *workspace, *p, *ds;
     float *scores, *dp;
 };
 
-static struct room room_of(const struct ss_attention_kernel *a)
+static struct capacity capacity_of(const struct ss_attention_kernel *a)
 {
     char *base = ss_cuda_scratch(a->gpu), *scores = base + a->workspace_bytes;
     char *dp = scores + a->scores_bytes + a->p_bytes;
-    return (struct room){.workspace = base,
+    return (struct capacity){.workspace = base,
                          .scores = (float *)scores,
                          .p = a->p_bytes ? scores + a->scores_bytes : scores,
                          .dp = (float *)dp,
                          .ds = a->p_bytes ? dp + a->scores_bytes : dp};
 }
 
-/* q, k and v (part 0, 1, 2), or their gradients, of one of the loop. */
+/* Returns q, k or v (part 0, 1, 2), or their gradients, of iteration i of the loop. */
 static char *in_x(const struct ss_attention_kernel *a, const void *x, int i, int part)
 {
     return (char *)(uintptr_t)x + ((size_t)i * a->x_loop + (size_t)part * (size_t)a->shape.y.c) *
@@ -231,7 +231,7 @@ enum ss_status ss_cuda_attention_forward(struct ss_attention_kernel *a, const vo
                                          void *y)
 {
     struct ss_device *gpu = a->gpu;
-    const struct room r = room_of(a);
+    const struct capacity r = capacity_of(a);
     SS_TRY(check_alignment(x, y));
     for (int i = 0; i < a->loop; i++) {
         SS_TRY(ss_matmul_run(gpu, &a->scores, in_x(a, x, i, 1), in_x(a, x, i, 0), r.scores,
@@ -246,7 +246,7 @@ enum ss_status ss_cuda_attention_backward(struct ss_attention_kernel *a, const v
                                           const void *dy, const float *saved, void *dx)
 {
     struct ss_device *gpu = a->gpu;
-    const struct room r = room_of(a);
+    const struct capacity r = capacity_of(a);
     if (!a->training)
         return ss_fail(SS_ERR_INVALID,
                        "attention: backward pass, but it was made without training");

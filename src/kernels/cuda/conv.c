@@ -1,5 +1,5 @@
-/* conv.c: convolutions are cuDNN's; here is what surrounds them: checks, the weight's layout,
- * bias, number formats of gradients. Which algorithm: conv_tune.c. */
+/* conv.c: wraps cuDNN's convolutions: checks, weight layout, bias, number formats of gradients.
+ * Algorithm selection: conv_tune.c. */
 #include "kernels/cuda/conv_internal.h"
 
 #include <stdio.h>
@@ -35,23 +35,24 @@ static enum ss_status check_shape(const struct ss_conv_shape *s)
         return ss_fail(
             SS_ERR_UNSUPPORTED,
             "convolution in %d groups of an input of %d channels, which is padded to %d: "
-            "groups read channels as they are",
+            "groups require an unpadded input",
             s->groups, s->x.c, s->x.block);
     return SS_OK;
 }
 
 static const char *const pass_names[SS_CONV_ALL_PASSES] = {"fwd", "dgrad", "wgrad", "fwd sums"};
 
-/* "2", or "2,1": files have the former of a convolution that needs no more. */
-static void print_pair(char *out, size_t room, const int pair[2])
+/* Prints "2", or "2,1" if the two differ, as in the cache file. */
+static void print_pair(char *out, size_t capacity, const int pair[2])
 {
     if (pair[0] == pair[1])
-        snprintf(out, room, "%d", pair[0]);
+        snprintf(out, capacity, "%d", pair[0]);
     else
-        snprintf(out, room, "%d,%d", pair[0], pair[1]);
+        snprintf(out, capacity, "%d,%d", pair[0], pair[1]);
 }
 
-/* What a choice depends on. The GPU's name is what ss_cuda_info begins with. */
+/* Composes the cache key of each pass: everything that a choice depends on. ss_cuda_info begins
+ * with the GPU's name. */
 static void make_keys(const struct ss_conv_problem *p, struct ss_conv_memory *m)
 {
     const struct ss_conv_shape *s = &p->shape;
@@ -78,14 +79,14 @@ static void make_keys(const struct ss_conv_problem *p, struct ss_conv_memory *m)
     }
 }
 
-/* "graph:5:2=1,12=0" as "eng5 k2=1 k12=0". */
+/* Appends the choice to c->info: "graph:5:2=1,12=0" as "eng5 k2=1 k12=0". */
 static void describe(struct ss_conv_kernel *c, enum ss_conv_pass pass, const struct ss_conv_list *l)
 {
     char *out = c->info + strlen(c->info);
-    const size_t room = sizeof c->info - strlen(c->info);
+    const size_t capacity = sizeof c->info - strlen(c->info);
     const char *colon = strchr(c->chosen[pass].choice, ':');
-    size_t n = (size_t)snprintf(out, room, "%s%s eng", c->info[0] ? ", " : "", pass_names[pass]);
-    for (const char *at = colon + 1; *at && n + 3 < room; at++) {
+    size_t n = (size_t)snprintf(out, capacity, "%s%s eng", c->info[0] ? ", " : "", pass_names[pass]);
+    for (const char *at = colon + 1; *at && n + 3 < capacity; at++) {
         if (*at != ':' && *at != ',') {
             out[n++] = *at;
         } else if (at[1]) {
@@ -95,7 +96,7 @@ static void describe(struct ss_conv_kernel *c, enum ss_conv_pass pass, const str
     }
     out[n] = '\0';
     if (l->count + l->refused > 0)
-        snprintf(out + n, room - n, " (of %d, %d refused)", l->made, l->refused);
+        snprintf(out + n, capacity - n, " (of %d, %d refused)", l->made, l->refused);
 }
 
 static enum ss_status choose_pass(struct ss_conv_kernel *c, enum ss_conv_pass pass,
@@ -144,7 +145,7 @@ static enum ss_status choose_all(struct ss_conv_kernel *c)
     return status;
 }
 
-/* Scratch of the weight pass in 2-byte formats: [workspace | dweight in the dtype]. */
+/* Scratch of the weight-gradient pass in 2-byte formats: [workspace | dweight in the dtype]. */
 static size_t gradient_offset(const struct ss_conv_kernel *c)
 {
     return (c->chosen[SS_CONV_BACKWARD_FILTER].workspace + 255) & ~(size_t)255;
@@ -272,9 +273,9 @@ enum ss_status ss_cuda_conv_forward_sums(struct ss_conv_kernel *c, const void *x
                                          const void *weight, const float *bias, void *y,
                                          float *sums)
 {
-    (void)bias; /* it leaves sums only without one */
+    (void)bias; /* sums require a convolution without bias */
     if (!ss_cuda_conv_has_sums(c))
-        return ss_fail(SS_ERR_INVALID, "convolution forward: this one leaves no sums");
+        return ss_fail(SS_ERR_INVALID, "convolution forward: this kernel does not compute sums");
     return run(c, SS_CONV_FORWARD_SUMS,
                &(struct ss_conv_arrays){(void *)x, (void *)weight, y, sums});
 }

@@ -1,11 +1,11 @@
-/* conv_cache.c: the file that remembers tuned choices, one per line: key TAB choice.
+/* conv_cache.c: cache file of tuned convolution algorithms, one per line: key TAB choice.
  *
- * Several processes may share it. A writer reads it again, replaces or adds its own lines and
- * renames the result into place: the file is whole at all times, and of two writers at the same
- * moment the later one wins; what the other tuned is tuned again some day.
+ * Several processes may share the file. A writer reads it again, replaces or adds its own lines,
+ * and renames the result into place. So the file is always complete; of two simultaneous writers
+ * the later one wins, and the entries of the other are tuned again later.
  *
- * Nothing about this file ends a run. One that does not begin with the right line belongs to
- * someone else: it is neither read nor written. */
+ * No error with this file ends a run. A file without the expected first line is neither read nor
+ * written. */
 #include "core/atomic_file.h"
 #include "kernels/cuda/conv_internal.h"
 
@@ -18,9 +18,9 @@
 static const char HEADER[] = "# starstep: convolution algorithms tuned by timing, version 1\n";
 enum { LARGEST_FILE = 16 << 20 };
 
-/* GPUs of one process may be set up by different threads, and the temporary file's name differs by
- * process only. A network has many convolutions, and one warning is enough: remember which file it
- * was about, and which file could not be written. */
+/* GPUs of one process may be opened by different threads, and the name of the temporary file is
+ * per process only. A network has many convolutions, so each file is reported once: stores the
+ * file last reported, and the file that could not be written. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char complained[1024], unwritable[1024];
 
@@ -37,14 +37,14 @@ static void complain(const char *path, const char *what)
     ss_warn("%s: %s", path, what);
 }
 
-/* The file as a string, "" where there is none; NULL: it cannot be used. */
+/* Returns the file as a string, "" if it does not exist, or NULL if it cannot be used. */
 static char *read_file(const char *path)
 {
     FILE *f = fopen(path, "rb");
     if (!f && errno == ENOENT)
         return calloc(1, 1);
     if (!f) {
-        complain(path, "cannot be read; convolutions are tuned anew");
+        complain(path, "cannot be read; convolutions are tuned again");
         return NULL;
     }
     char *text = malloc(LARGEST_FILE);
@@ -56,12 +56,12 @@ static char *read_file(const char *path)
         if (strlen(text) == n && (n == 0 || strncmp(text, HEADER, strlen(HEADER)) == 0))
             return text;
     }
-    complain(path, "not a file of tuned convolutions; it is left alone, nothing is remembered");
+    complain(path, "not a file of tuned convolutions; it is ignored, and nothing is saved");
     free(text);
     return NULL;
 }
 
-/* The next line: *line up to *length characters without the newline. 0 at the end. */
+/* Returns the next line, *length characters at *line, without the newline. 0 at the end. */
 static int next_line(const char **at, const char **line, size_t *length)
 {
     if (**at == '\0')
@@ -72,7 +72,7 @@ static int next_line(const char **at, const char **line, size_t *length)
     return 1;
 }
 
-/* The key's length if the line is "key TAB choice", else 0. */
+/* Returns the key's length if the line is "key TAB choice", else 0. */
 static size_t key_length(const char *line, size_t length)
 {
     const char *tab = memchr(line, '\t', length);
@@ -146,7 +146,7 @@ void ss_conv_cache_store(const char *path, const struct ss_conv_memory *m)
     char *text = same(unwritable, path) ? NULL : read_file(path);
     if (text && store(path, m, text) != SS_OK) {
         snprintf(unwritable, sizeof unwritable, "%s", path);
-        ss_warn("%s: cannot be written; tuned convolutions are not remembered", path);
+        ss_warn("%s: cannot be written; tuned convolutions are not saved", path);
     }
     free(text);
     pthread_mutex_unlock(&lock);

@@ -1,30 +1,32 @@
-/* conv_graph.c: convolution by the engines of cuDNN's graph API (its backend descriptors).
+/* conv_graph.c: convolutions by the engines of cuDNN's graph API (backend descriptors).
  *
- * Engines say with numerical notes what their results are like. Left out are: sums in no fixed
- * order, unless that is allowed, or in less than fp32; fp32 inputs rounded to 2-byte formats, and to
- * TF32 (which is what the tensor cores do to them) unless that is allowed; Winograd and FFT for
- * 2-byte formats: these transform the inputs and round the intermediate results once more.
+ * Numerical notes describe the results of an engine. These are excluded: sums in no fixed order,
+ * unless allowed, or in less than fp32; fp32 inputs rounded to 2-byte formats, or to TF32 (as
+ * tensor cores do) unless allowed; Winograd and FFT for 2-byte formats, which transform the
+ * inputs and round the intermediate results once more.
  *
- * Behavior notes say how engines work. Left out are those that compile their kernels with NVRTC when
- * a plan is finalized, unless that is allowed: 0.7 s of CPU time a plan, in every process again. */
+ * Behavior notes describe how an engine works. Engines that compile their kernels with NVRTC when
+ * a plan is finalized are excluded unless allowed: they cost 0.7 s of CPU time per plan in every
+ * process. */
 #include "kernels/cuda/conv_graph.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { UID_X = 1, UID_W, UID_Y, UID_SUM, UID_SQUARES }; /* names of the tensors */
+enum { UID_X = 1, UID_W, UID_Y, UID_SUM, UID_SQUARES }; /* unique ids of the tensors */
 
 struct ss_conv_plan {
     desc engine, knobs[SS_CONV_KNOBS], config, plan;
-    /* The arrays and the workspace of the last run, and the same for cuDNN. */
+    /* The arrays and the workspace of the last run, also as a descriptor. */
     desc pack;
     struct ss_conv_arrays arrays;
     void *workspace;
     int64_t channels; /* of y */
 };
 
-/* Sizes are (N,C,H,W) or (K,C,kh,kw) whatever the layout; the strides say that C is innermost. */
+/* Sizes are (N,C,H,W) or (K,C,kh,kw) for every layout; the strides make C the innermost
+ * dimension. */
 static cudnnStatus_t make_tensor(int64_t uid, cudnnDataType_t type, const int size[4], desc *out)
 {
     const int64_t n = size[0], c = size[1], h = size[2], w = size[3];
@@ -85,7 +87,7 @@ static const struct operation {
 
 static cudnnStatus_t make_operation(struct ss_conv_graph *g, const struct operation *o)
 {
-    const float one = 1, zero = 0; /* result = one * convolution + zero * what was there */
+    const float one = 1, zero = 0; /* result = one * convolution + zero * old result */
     TRY(cudnnBackendCreateDescriptor(o->type, &g->operation));
     TRY(set_desc(g->operation, o->x, g->x));
     TRY(set_desc(g->operation, o->w, g->w));
@@ -96,7 +98,7 @@ static cudnnStatus_t make_operation(struct ss_conv_graph *g, const struct operat
     return cudnnBackendFinalize(g->operation);
 }
 
-/* Per channel: the sum of y and of its square. */
+/* Makes the statistics: per channel, the sums of y and of its square. */
 static cudnnStatus_t make_statistics(struct ss_conv_graph *g, int channels)
 {
     const cudnnGenStatsMode_t mode = CUDNN_GENSTATS_SUM_SQSUM;
@@ -119,7 +121,7 @@ static cudnnStatus_t make_graph(struct ss_conv_problem *p, enum ss_conv_pass pas
 {
     const struct ss_conv_shape *s = &p->shape;
     const cudnnDataType_t type = ss_conv_data_type(p->gpu->options.dtype);
-    /* cuDNN takes as many groups as the weight's channels go into those of x. */
+    /* cuDNN derives the number of groups from the channels of x and of the weight. */
     const int x[4] = {s->x.n, s->x.block, s->x.h, s->x.w},
               w[4] = {s->y.c, ss_conv_width(s), s->kernel[0], s->kernel[1]},
               y[4] = {s->y.n, s->y.c, s->y.h, s->y.w};
@@ -171,7 +173,7 @@ void ss_conv_graph_close(struct ss_conv_problem *p)
             drop_graph(p->graph[i]);
 }
 
-/* Notes of later versions are unknown, so engines that have them are left out. */
+/* Engines with notes of later versions, which are unknown here, are excluded. */
 static int acceptable(const struct ss_device *gpu, cudnnBackendNumericalNote_t note)
 {
     const int fp32 = gpu->options.dtype == SS_DTYPE_F32;
@@ -183,13 +185,13 @@ static int acceptable(const struct ss_device *gpu, cudnnBackendNumericalNote_t n
         return !fp32 || gpu->options.tf32;
     if (note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)
         return gpu->options.nondeterministic;
-    /* Not REDUCED_PRECISION_REDUCTION, DOWN_CONVERT_INPUTS, 13x13 tiles. */
+    /* Excluded: REDUCED_PRECISION_REDUCTION, DOWN_CONVERT_INPUTS, 13x13 tiles. */
     return fp32 && (note == CUDNN_NUMERICAL_NOTE_FFT || note == CUDNN_NUMERICAL_NOTE_WINOGRAD ||
                     note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4 ||
                     note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6);
 }
 
-/* *accepted 1: its results and its behavior are acceptable. `engine` is finalized. */
+/* Sets *accepted if the engine's results and behavior are acceptable. `engine` is finalized. */
 static cudnnStatus_t check_engine(const struct ss_device *gpu, desc engine, int *accepted)
 {
     cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
@@ -205,16 +207,17 @@ static cudnnStatus_t check_engine(const struct ss_device *gpu, desc engine, int 
     return CUDNN_STATUS_SUCCESS;
 }
 
-int ss_conv_recipe_print(const struct ss_conv_recipe *r, char *out, size_t room)
+int ss_conv_recipe_print(const struct ss_conv_recipe *r, char *out, size_t capacity)
 {
-    int n = snprintf(out, room, "graph:%lld:", (long long)r->engine);
-    for (int64_t i = 0; i < r->nknobs && n < (int)room; i++)
-        n += snprintf(out + n, room - (size_t)n, "%s%d=%lld", i ? "," : "", (int)r->knobs[i].type,
+    int n = snprintf(out, capacity, "graph:%lld:", (long long)r->engine);
+    for (int64_t i = 0; i < r->nknobs && n < (int)capacity; i++)
+        n += snprintf(out + n, capacity - (size_t)n, "%s%d=%lld", i ? "," : "", (int)r->knobs[i].type,
                       (long long)r->knobs[i].value);
-    return n < (int)room;
+    return n < (int)capacity;
 }
 
-/* Reads what ss_conv_recipe_print writes; exactly that, since what it would write is compared. */
+/* Parses the output of ss_conv_recipe_print, strictly: the parsed recipe must print as the same
+ * text. */
 static int scan_recipe(const char *text, struct ss_conv_recipe *r)
 {
     long long engine, value;
@@ -260,7 +263,8 @@ static cudnnStatus_t make_config(const struct ss_conv_recipe *r, struct ss_conv_
     return cudnnBackendFinalize(plan->config);
 }
 
-/* The plan is made of an acceptable engine only: to finalize it may compile its kernels. */
+/* Makes the plan only if the engine is acceptable, because finalizing a plan may compile its
+ * kernels. */
 static cudnnStatus_t make_plan(const struct ss_device *gpu, const struct ss_conv_graph *g,
                                const struct ss_conv_recipe *r, struct ss_conv_plan *plan,
                                int64_t *workspace, int *accepted)
@@ -321,7 +325,7 @@ static cudnnStatus_t make_pack(const struct ss_conv_plan *plan, desc *pack)
 cudnnStatus_t ss_conv_plan_run(struct ss_device *gpu, struct ss_conv_plan *plan,
                                const struct ss_conv_arrays *arrays, void *workspace)
 {
-    /* From step to step a layer has the same arrays, so the pack is made once. */
+    /* A layer uses the same arrays in every step, so the pack is made once. */
     if (!plan->pack || plan->workspace != workspace || plan->arrays.x != arrays->x ||
         plan->arrays.w != arrays->w || plan->arrays.y != arrays->y ||
         plan->arrays.sums != arrays->sums) {

@@ -1,16 +1,17 @@
-/* Inside of conv_cuda's use of cuDNN's graph API: descriptors and their attributes.
+/* Internals of the convolutions' use of cuDNN's graph API: descriptors and their attributes.
  *
- * A pass is described as a graph of one operation, or of two with the sums of a result. Engines can compute a graph, each with knobs to
- * set; an engine and values of its knobs are a configuration, from which an execution plan is made
- * (conv_graph.c). cuDNN's heuristics list configurations, best first (conv_heuristics.c).
- * A configuration is kept as numbers or text, and plans are always made from those, so that a
- * choice from the cache file and one from the heuristics go the same way. */
+ * A pass is described as a graph of one operation, or of two with the sums of the result. A graph
+ * can be computed by several engines, each with knobs. An engine with values of its knobs is a
+ * configuration, from which an execution plan is made (conv_graph.c). cuDNN's heuristics list
+ * configurations, best first (conv_heuristics.c). A configuration is stored as numbers or text,
+ * and plans are always made from those, so that choices from the cache file and from the
+ * heuristics use the same code. */
 #ifndef SS_KERNELS_CUDA_CONV_GRAPH_H
 #define SS_KERNELS_CUDA_CONV_GRAPH_H
 
 #include "kernels/cuda/conv_internal.h"
 
-/* Return with the status of a call that fails; the caller counts it as a refusal. */
+/* Returns the status of a failed call; the caller counts it as a refusal. */
 #define TRY(call)                                                                                  \
     do {                                                                                           \
         const cudnnStatus_t try_status_ = (call);                                                  \
@@ -27,7 +28,7 @@ struct ss_conv_graph {
     desc sum, squares, statistics; /* of y, for SS_CONV_FORWARD_SUMS */
 };
 
-/* What a plan is made from. */
+/* An engine and values of its knobs. */
 struct ss_conv_recipe {
     int64_t engine, nknobs;
     struct {
@@ -65,7 +66,8 @@ static inline cudnnStatus_t get_int(desc d, cudnnBackendAttributeName_t name, in
     return cudnnBackendGetAttribute(d, name, CUDNN_TYPE_INT64, 1, &count, value);
 }
 
-/* *compiles 1: this engine, which is finalized, compiles its kernels when a plan of it is finalized. */
+/* Sets *compiles if the engine compiles its kernels when a plan is finalized. `engine` is
+ * finalized. */
 static inline cudnnStatus_t ss_conv_engine_compiles(desc engine, int *compiles)
 {
     cudnnBackendBehaviorNote_t notes[CUDNN_BEHAVIOR_NOTE_TYPE_COUNT];
@@ -78,7 +80,7 @@ static inline cudnnStatus_t ss_conv_engine_compiles(desc engine, int *compiles)
     return CUDNN_STATUS_SUCCESS;
 }
 
-/* "graph:ENGINE:KNOB=VALUE,..."; 0 where it does not fit. */
-int ss_conv_recipe_print(const struct ss_conv_recipe *r, char *out, size_t room);
+/* Prints "graph:ENGINE:KNOB=VALUE,...". Returns 0 if it does not fit. */
+int ss_conv_recipe_print(const struct ss_conv_recipe *r, char *out, size_t capacity);
 
 #endif

@@ -1,12 +1,12 @@
-/* conv_heuristics.c: which engine configurations cuDNN proposes for a pass.
+/* conv_heuristics.c: the engine configurations that cuDNN proposes for a pass.
  *
- * Mode A, then FALLBACK, which has the slow engines that always work. Mode B predicts better than
- * A, which does not matter to who measures, and is not safe to use by two threads at once. */
+ * Uses mode A, then FALLBACK, which has slow engines that always work. Mode B predicts better
+ * than A, which is irrelevant when the candidates are timed, and is not thread-safe. */
 #include "kernels/cuda/conv_graph.h"
 
 #include <string.h>
 
-enum { CONFIGURATIONS = SS_CONV_LISTED / 2 }; /* of each mode; A lists about 40 */
+enum { CONFIGURATIONS = SS_CONV_LISTED / 2 }; /* per mode; A lists about 40 */
 
 static cudnnStatus_t read_knobs(desc config, desc knobs[SS_CONV_KNOBS], struct ss_conv_recipe *r)
 {

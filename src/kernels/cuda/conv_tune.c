@@ -1,14 +1,14 @@
-/* conv_tune.c: which candidate computes a pass.
+/* conv_tune.c: chooses the candidate that computes a pass.
  *
- * A candidate's plan is made when its turn comes. Each runs once on arrays made for that; one that
- * fails is left out. When the gpu does not autotune, the first that works is taken; else all are
- * timed: the median of five intervals, each of as many runs as fill half a millisecond, since a
- * network too has its kernels queued one behind the other. One run is enough to see that a candidate
- * is far from the best, or so slow that nothing disturbs it. The best three are timed once more, one
- * behind the other.
+ * A candidate's plan is made when it is tried. Each runs once on test arrays; if that fails it is
+ * skipped. Without autotuning, the first candidate that works is chosen. Otherwise all are timed:
+ * the median of five intervals, each of as many runs as fill half a millisecond, because a
+ * network queues its kernels one after another too. One run suffices for a candidate that is far
+ * from the best, or so slow that disturbances do not matter. The best three are timed once more,
+ * in succession.
  *
- * An idle GPU's clocks are low, and rise within the first tenths of a second: before the first
- * candidate of all is timed, it runs for that long. */
+ * An idle GPU has low clocks, which rise within a few tenths of a second. So before the first
+ * timing, the first candidate runs for that long. */
 #include "core/rng.h"
 #include "core/round.h"
 #include "kernels/cuda/conv_internal.h"
@@ -32,8 +32,8 @@ cudnnStatus_t ss_conv_candidate_run(struct ss_device *gpu, const struct ss_conv_
     return ss_conv_plan_run(gpu, c->plan, arrays, c->workspace ? workspace : NULL);
 }
 
-/* Numbers of magnitude 1/16 to 1/8, either sign, as bits: zeros would be multiplied faster and with
- * less power than what a network computes with. */
+/* Fills in numbers of magnitude 1/16 to 1/8, either sign, as bits. Zeros would be multiplied
+ * faster and with less power than real data. */
 static void fill_pattern(enum ss_dtype dtype, void *out, size_t count)
 {
     struct ss_rng rng;
@@ -51,7 +51,7 @@ static void fill_pattern(enum ss_dtype dtype, void *out, size_t count)
     }
 }
 
-/* A device array of `bytes` bytes that repeats the first `filled` ones. */
+/* Fills a device array of `bytes` bytes by repeating its first `filled` bytes. */
 static enum ss_status repeat(struct ss_device *gpu, char *data, size_t filled, size_t bytes)
 {
     while (filled < bytes) {
@@ -115,7 +115,7 @@ void ss_conv_bench_close(struct ss_conv_bench *b)
     ss_cuda_event_destroy(b->end);
 }
 
-/* Not with ss_cuda_alloc: too little memory for one candidate is no error. */
+/* Does not use ss_cuda_alloc: insufficient memory for one candidate is not an error. */
 static int reserve(struct ss_conv_bench *b, size_t bytes)
 {
     if (bytes <= b->workspace_bytes)
@@ -125,7 +125,7 @@ static int reserve(struct ss_conv_bench *b, size_t bytes)
     b->workspace = NULL;
     b->workspace_bytes = 0;
     if (cudaMalloc(&b->workspace, bytes) != cudaSuccess) {
-        cudaGetLastError(); /* or the next launch would report it */
+        cudaGetLastError(); /* else the next launch reports it */
         b->workspace = NULL;
         return 0;
     }
@@ -133,16 +133,16 @@ static int reserve(struct ss_conv_bench *b, size_t bytes)
     return 1;
 }
 
-/* One pass being chosen for. */
+/* Selection of the algorithm for one pass. */
 struct trial {
     struct ss_conv_problem *p;
     enum ss_conv_pass pass;
     struct ss_conv_bench *bench;
-    struct ss_conv_arrays arrays; /* the result apart from the inputs */
+    struct ss_conv_arrays arrays; /* the result is separate from the inputs */
     struct ss_conv_list *list;
 };
 
-/* Enqueue n runs and wait for them. 0: refused. */
+/* Enqueues n runs and waits for them. Returns 0 if refused. */
 static int run(const struct trial *t, const struct ss_conv_candidate *c, int n, float *ms)
 {
     struct ss_conv_bench *b = t->bench;
@@ -160,18 +160,19 @@ static int run(const struct trial *t, const struct ss_conv_candidate *c, int n, 
     if (error == cudaSuccess)
         error = cudaEventElapsedTime(ms, b->begin, b->end);
     if (error == cudaSuccess && status == CUDNN_STATUS_SUCCESS) {
-        *ms = *ms > 0 ? *ms / (float)n : 1e-6f; /* what was not measured has 0 */
+        *ms = *ms > 0 ? *ms / (float)n : 1e-6f; /* unmeasurable times are 0 */
         return 1;
     }
     if (status == CUDNN_STATUS_SUCCESS) {
         t->list->refused++;
         snprintf(t->list->message, sizeof t->list->message, "%s", cudaGetErrorString(error));
     }
-    cudaGetLastError(); /* or the next launch would report it */
+    cudaGetLastError(); /* else the next launch reports it */
     return 0;
 }
 
-/* The first run: does it work at all? Kernels are loaded now, so its time says nothing. */
+/* Returns whether the candidate works: makes and runs it once. This run loads kernels, so it is
+ * not timed. */
 static int works(const struct trial *t, struct ss_conv_candidate *c)
 {
     float ms;
@@ -180,7 +181,7 @@ static int works(const struct trial *t, struct ss_conv_candidate *c)
     if (reserve(t->bench, c->workspace))
         return run(t, c, 1, &ms);
     t->list->refused++;
-    snprintf(t->list->message, sizeof t->list->message, "no memory for a workspace of %zu bytes",
+    snprintf(t->list->message, sizeof t->list->message, "cannot allocate a workspace of %zu bytes",
              c->workspace);
     return 0;
 }
@@ -197,7 +198,7 @@ static int runs_of(float interval, float ms)
     return n < 1 ? 1 : n > MOST_RUNS ? MOST_RUNS : n;
 }
 
-/* Raise the clocks. */
+/* Runs the candidate until the GPU's clocks have risen. */
 static void warm_up(const struct trial *t, const struct ss_conv_candidate *c)
 {
     struct ss_device *gpu = t->bench->gpu;
@@ -207,13 +208,13 @@ static void warm_up(const struct trial *t, const struct ss_conv_candidate *c)
     gpu->warm = 1;
 }
 
-/* Milliseconds of one run; best: of the best so far, or 0. */
+/* Measures the milliseconds of one run; best: time of the best candidate so far, or 0. */
 static int measure(const struct trial *t, const struct ss_conv_candidate *c, float best, float *ms)
 {
     float times[REPEATS];
     if (!run(t, c, 1, ms))
         return 0;
-    const float launch = 0.05f; /* a lone run waits for the host, too */
+    const float launch = 0.05f; /* a single run includes host latency */
     if ((best > 0 && *ms > 2 * best + launch) || *ms > SLOW_MS)
         return 1;
     const int n = runs_of(INTERVAL_MS, *ms);
@@ -225,7 +226,7 @@ static int measure(const struct trial *t, const struct ss_conv_candidate *c, flo
     return 1;
 }
 
-/* The index of the least positive one, or -1. */
+/* Returns the index of the smallest positive time, or -1. */
 static int least(const float *ms, int count)
 {
     int best = -1;
@@ -235,7 +236,7 @@ static int least(const float *ms, int count)
     return best;
 }
 
-/* The index of the fastest candidate, or -1. */
+/* Returns the index of the fastest candidate, or -1. */
 static int choose_fastest(const struct trial *t)
 {
     struct ss_conv_list *list = t->list;
@@ -258,7 +259,7 @@ static int choose_fastest(const struct trial *t)
     return least(again, list->count);
 }
 
-/* The index of the first candidate that works, or -1. */
+/* Returns the index of the first candidate that works, or -1. */
 static int choose_first(const struct trial *t)
 {
     for (int i = 0; i < t->list->count; i++)
@@ -284,7 +285,7 @@ static enum ss_status choose_new(const struct trial *t, struct ss_conv_candidate
     char text[256];
     return ss_fail(SS_ERR_LIBRARY,
                    "convolution %s, %s: cuDNN has no reproducible algorithm for the %s pass that "
-                   "works (%d refused; the last: %s)",
+                   "works (%d refused; last: %s)",
                    ss_conv_text(&t->p->shape, text, sizeof text),
                    ss_dtype_name(t->p->gpu->options.dtype), names[t->pass], list->refused,
                    list->message[0] ? list->message : "none");

@@ -1,4 +1,5 @@
-/* elementwise.cu: sums and casts of arrays, biases, the network's input, and numbers of the host. */
+/* elementwise.cu: sums and casts of arrays, biases, input conversion, and numbers from the
+ * host. */
 #include "kernels/cuda/grid.cuh"
 
 #include <string.h>
@@ -8,7 +9,7 @@ namespace
 
 constexpr unsigned THREADS = 256;
 
-/* ---- flat arrays: 16 bytes a thread and turn, the rest one by one ---- */
+/* ---- flat arrays: 16 bytes per thread and iteration, the remainder elementwise ---- */
 
 struct sources {
     const void *p[SS_NORM_MAX_DY];
@@ -78,7 +79,8 @@ __global__ void accumulate_kernel(size_t count, const float *__restrict__ src, b
         accumulate_vector<1>(src, add, factor, dst, i);
 }
 
-/* Any format to any other: as many elements at a time as 16 bytes hold of the smaller one. */
+/* Casts between any two formats: per iteration, as many elements as 16 bytes of the smaller
+ * format hold. */
 template <typename From, typename To>
 __global__ void cast_kernel(const From *__restrict__ src, To *__restrict__ dst, size_t count,
                             struct ss_scaler *scaler)
@@ -142,9 +144,9 @@ __global__ void bias_kernel(T *y, const float *bias, size_t pixels, unsigned cha
     }
 }
 
-/* Pixels are cut into shares by the shape only, never by the device, and every share is summed in a
- * fixed order: equal bits everywhere. A share has 8 pixels a thread or more, but there are never
- * more than MOST_SHARES of them to merge. */
+/* Pixels are divided into shares depending on the shape only, not on the device, and every share
+ * is summed in a fixed order, so results are bit-identical on all devices. A share has at least 8
+ * pixels per thread; there are at most MOST_SHARES shares to merge. */
 constexpr unsigned MOST_SHARES = 512, PIXELS_PER_THREAD = 8, MERGE_CHANNELS = 32;
 
 unsigned bias_shares(size_t pixels, const ss::tile &tile)
@@ -154,7 +156,7 @@ unsigned bias_shares(size_t pixels, const ss::tile &tile)
     return (unsigned)(shares < MOST_SHARES ? shares : MOST_SHARES);
 }
 
-/* partials (shares, channels) = the sums of each share. */
+/* Computes partials (shares, channels): the sums of each share. */
 template <typename T, int V>
 __global__ void bias_shares_kernel(const T *__restrict__ dy, size_t pixels, unsigned channels,
                                    ss::tile tile, float *__restrict__ partials)
@@ -189,7 +191,8 @@ __global__ void bias_shares_kernel(const T *__restrict__ dy, size_t pixels, unsi
     }
 }
 
-/* The shares' sums in double: every eighth of them by one thread, then those eight in order. */
+/* Merges the sums of the shares in double: each thread sums every eighth share, then the eight
+ * sums are added in order. */
 __global__ void bias_merge_kernel(const float *__restrict__ partials, unsigned shares,
                                   unsigned channels, float *__restrict__ dbias,
                                   struct ss_scaler *scaler)
@@ -266,9 +269,10 @@ struct normalisation {
     float mean[SS_INPUT_CHANNELS], std[SS_INPUT_CHANNELS];
 };
 
-/* A thread makes a whole pixel, V channels at a time: reads are neighbouring bytes of each plane. V is 16
- * bytes where the block is so many or more. Divisions as on the CPU, so that both make the same bits. Means and
- * deviations are read where the launch has put them: a copy of them would be in local memory. */
+/* Each thread makes a whole pixel, V channels at a time; reads are neighboring bytes of each
+ * plane. V is 16 bytes' worth if the block is a multiple, else 1. Divisions are as on the CPU, so
+ * that both results are bit-identical. Means and deviations are read from the kernel parameters,
+ * because a copy would be in local memory. */
 template <typename T, int V>
 __global__ void convert_kernel(const uint8_t *__restrict__ images, T *__restrict__ out, int n,
                                int channels, int block, size_t plane,
@@ -304,7 +308,7 @@ void convert_launch(const struct ss_device *gpu, const struct ss_act *x, const u
     SS_LAUNCH(kernel, grid, THREADS, gpu->stream, images, out, x->n, x->c, x->block, plane, norm);
 }
 
-/* ---- numbers of the host ---- */
+/* ---- numbers from the host ---- */
 
 struct numbers {
     uint64_t value[SS_PUT_NUMBERS];

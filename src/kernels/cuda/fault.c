@@ -1,12 +1,12 @@
 /* fault.c: reports a kernel fault to the handler.
  *
- * After a fault every call of CUDA fails, whoever makes it. StarPU's driver asks for the state of
- * its streams and events after and between tasks, and stops with an assertion and a backtrace over
- * an error. So these two calls come here on their way to CUDA's library: a symbol of this program,
- * or of a library before CUDA's, goes before it.
+ * After a fault every CUDA call fails. StarPU's driver queries its streams and events after and
+ * between tasks, and on an error stops with an assertion and a backtrace. So this file interposes
+ * these two calls: a symbol of this program, or of a library that precedes CUDA's, overrides
+ * CUDA's symbol.
  *
  * StarPU reports errors of its other calls through starpu_cuda_set_error_handler(), a patch in
- * tools/packaging/starpu. A StarPU without it prints its own message and aborts. */
+ * tools/packaging/starpu. Without the patch, StarPU prints its own message and aborts. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -42,7 +42,7 @@ cudaError_t hostgpu_stream_query(cudaStream_t stream);
 cudaError_t hostgpu_event_query(cudaEvent_t event);
 #    define OF_CUDA(name, emulated) emulated
 #else
-/* Looked up once, by whichever thread is first. */
+/* Resolved once, by the first thread that calls it. */
 #    define OF_CUDA(name, emulated)                                                                \
         ({                                                                                         \
             static _Atomic(__typeof__(&(name))) found_;                                            \

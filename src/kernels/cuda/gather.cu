@@ -1,8 +1,8 @@
-/* gather.cu: channels of other tensors (kernels/list.h).
+/* gather.cu: gathers channels of other tensors (kernels/list.h).
  *
- * A thread makes 16 bytes of channels of y, and keeps them while it walks over pixels. Where all parts
- * begin and end at multiples of 16 bytes it reads as it writes; else it reads one element at a time,
- * each from its own part. */
+ * A thread makes 16 bytes of channels of y, the same for all its pixels. If all parts begin and
+ * end at multiples of 16 bytes, reads are as wide as writes; else it reads single elements, each
+ * from its own part. */
 #include "kernels/cuda/grid.cuh"
 
 namespace
@@ -23,14 +23,14 @@ struct part {
 struct arguments {
     const void *x[SS_GATHER_PARTS];
     part parts[SS_GATHER_PARTS];
-    int nparts, n; /* of one part: n tensors are added up */
+    int nparts, n; /* with one part: number of tensors to add */
     int channels, groups; /* of y */
     strides to;
-    size_t images, pixels; /* of an image */
+    size_t images, pixels; /* pixels per image */
     ss::tile tile;
 };
 
-/* The part that gives channel c of y; -1: none. */
+/* Returns the part that provides channel c of y; -1: none. */
 __device__ inline int part_of(const arguments &a, int c)
 {
     int found = -1;
@@ -41,13 +41,13 @@ __device__ inline int part_of(const arguments &a, int c)
     return found;
 }
 
-/* Where channel c of y' comes from in its part. */
+/* Returns the offset of channel c of y in its part. */
 __device__ inline size_t source_of(const part &p, int c)
 {
     return (size_t)ss_shuffled(p.from + c - p.to, p.channels, p.groups) * p.at.channel;
 }
 
-/* V channels from one place of one part, or of the sum of its tensors. */
+/* Reads V channels at one position of a part, or of the sum of its tensors. */
 template <typename T, int V>
 __device__ inline void read(const arguments &a, int k, size_t at, float (&sum)[V])
 {
@@ -63,7 +63,7 @@ __device__ inline void read(const arguments &a, int k, size_t at, float (&sum)[V
 
 template <typename T, int V, bool WHOLE> __global__ void gather_kernel(arguments a, T *y)
 {
-    constexpr int RUNS = WHOLE ? 1 : V; /* pieces of the vector that are read one by one */
+    constexpr int RUNS = WHOLE ? 1 : V; /* separate reads per vector */
     const ss::tile_place here = ss::tile_here(a.tile);
     if (!here.active)
         return;
@@ -110,10 +110,10 @@ enum ss_status check_act(const struct ss_act *a, int pitch)
     if (a->n < 1 || a->c < 1 || a->h < 1 || a->w < 1 || (a->block != 1 && a->block < a->c))
         return ss_fail(SS_ERR_SHAPE,
                        "channels of a tensor (%d,%d,%d,%d) in blocks of %d; sizes must be at least "
-                       "1, and all channels one block or each its own",
+                       "1, and the block all channels, or 1",
                        a->n, a->c, a->h, a->w, a->block);
     if (pitch && pitch < a->block)
-        return ss_fail(SS_ERR_SHAPE, "channels of a tensor: %d of them are no part of %d", a->c,
+        return ss_fail(SS_ERR_SHAPE, "channels of a tensor: %d do not fit into a pitch of %d", a->c,
                        pitch);
     return SS_OK;
 }
@@ -126,7 +126,7 @@ enum ss_status check(const struct ss_gather *op, int n)
     return check_act(&op->y, op->y_pitch);
 }
 
-/* Are reads of `vector` channels possible wherever y is written so? */
+/* Returns whether reads of `vector` channels are possible for all writes of that width. */
 bool reads_whole(const struct ss_gather *op, int vector)
 {
     if (op->groups > 1)
@@ -174,7 +174,7 @@ enum ss_status ss_cuda_gather(struct ss_device *gpu, const struct ss_gather *op,
         a.parts[k] = {strides_of(&p->x, op->x_pitch), p->from, p->to, p->count, p->x.c, p->groups};
         planes = planes || p->x.block == 1;
     }
-    /* Pixels of all images lie in a row where channels do not come between them. */
+    /* Without planes, the pixels of all images are contiguous. */
     a.images = planes ? (size_t)op->y.n : 1;
     a.pixels = (size_t)op->y.h * (size_t)op->y.w * (planes ? 1 : (size_t)op->y.n);
     SS_DISPATCH(ss_cuda_dtype(gpu), launch<T>(gpu, op, a, static_cast<T *>(y)));

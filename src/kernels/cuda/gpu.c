@@ -1,9 +1,8 @@
 /* gpu.c: one GPU: library handles, streams, events, memory and copies.
  *
- * The runtime remembers the current device per thread, so whatever creates something on the device
- * makes it current first. Copies and zeroing run on the gpu's stream and wait for that stream only:
- * all streams of this program are non-blocking ones, which CUDA's own default stream does not order
- * with. */
+ * The runtime's current device is per thread, so every function that creates an object on the
+ * device sets it first. Copies and zeroing run on the gpu's stream and wait for that stream only:
+ * all streams of this program are non-blocking, and so not ordered with CUDA's default stream. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -18,8 +17,8 @@
 
 enum { OLDEST_CAPABILITY = 80, MIB = 1 << 20 };
 
-/* Device memory given out by ss_cuda_alloc: cudaFree does not tell sizes, and the sum is shown to
- * people. */
+/* Device memory of ss_cuda_alloc: cudaFree does not report sizes, but the total is shown to
+ * users. */
 struct allocation {
     struct allocation *next;
     struct ss_device *gpu;
@@ -55,22 +54,22 @@ enum ss_status ss_cuda_name(int device, char *text, size_t bytes)
     return SS_OK;
 }
 
-/* Why cudaGetDeviceCount or cudaSetDevice failed, in words that help. 0: there is no driver, or no
- * device. */
+/* Explains a failure of cudaGetDeviceCount or cudaSetDevice. Returns 0 if there is no driver or
+ * no device. */
 static int explain(cudaError_t error, char *text, size_t bytes)
 {
     int driver = 0, runtime = 0;
-    cudaGetLastError(); /* or the next launch would report it */
+    cudaGetLastError(); /* else the next launch reports it */
     cudaDriverGetVersion(&driver);
     cudaRuntimeGetVersion(&runtime);
     if (driver == 0)
         snprintf(text, bytes,
-                 "no NVIDIA driver answers (%s); install one for CUDA %d.%d or newer, or use "
+                 "no NVIDIA driver found (%s); install one for CUDA %d.%d or newer, or use "
                  "--device cpu",
                  cudaGetErrorString(error), major_of(runtime), minor_of(runtime));
     else if (error == cudaErrorNoDevice)
         snprintf(text, bytes,
-                 "the driver shows no device; check CUDA_VISIBLE_DEVICES and nvidia-smi, or use "
+                 "the driver reports no device; check CUDA_VISIBLE_DEVICES and nvidia-smi, or use "
                  "--device cpu");
     else if (driver < runtime && error == cudaErrorInsufficientDriver)
         snprintf(text, bytes,
@@ -119,9 +118,9 @@ static enum ss_status select_device(struct ss_device *gpu)
     gpu->capability = prop.major * 10 + prop.minor;
     if (gpu->capability < OLDEST_CAPABILITY)
         return ss_fail(SS_ERR_UNSUPPORTED,
-                       "GPU %d (%s): compute capability %d.%d; 8.0 (A100) or newer is needed",
+                       "GPU %d (%s): compute capability %d.%d; 8.0 (A100) or newer is required",
                        device, prop.name, prop.major, prop.minor);
-    error = cudaSetDevice(device); /* makes the context */
+    error = cudaSetDevice(device); /* creates the context */
     if (error != cudaSuccess)
         return fail_driver(error);
     gpu->sms = prop.multiProcessorCount;
@@ -138,8 +137,8 @@ static enum ss_status select_device(struct ss_device *gpu)
     return SS_OK;
 }
 
-/* cuDNN loads NVRTC for each plan that it makes and lets it go again, which is most of a start's time.
- * As long as it stays loaded that is a count; where it is not found, all works as without. */
+/* Loads NVRTC and never unloads it. Otherwise cuDNN loads and unloads it for each plan, which
+ * takes most of the startup time. A failure is harmless. */
 static void retain_nvrtc(void)
 {
     char name[32];
@@ -193,7 +192,7 @@ void ss_cuda_close(struct ss_device *gpu)
     pthread_mutex_lock(&allocations_lock);
     for (struct allocation *a = allocations; a; a = a->next)
         if (a->gpu == gpu)
-            a->gpu = NULL; /* still the caller's to free */
+            a->gpu = NULL; /* still to be freed by the caller */
     pthread_mutex_unlock(&allocations_lock);
     free(gpu);
 }
@@ -274,7 +273,8 @@ enum ss_status ss_cuda_finish(ss_event event)
     return SS_OK;
 }
 
-/* On a thread that has none yet, the call would make a context on device 0, whoever's that is. */
+/* Sets the device first: else, on a thread without one, the call would create a context on device
+ * 0. */
 enum ss_status ss_cuda_elapsed(struct ss_device *gpu, ss_event begin, ss_event end, float *ms)
 {
     SS_CUDA_TRY(cudaSetDevice(gpu->options.device));
@@ -293,8 +293,8 @@ enum ss_status ss_cuda_emulate_time(void)
     hostgpu_emulate_time();
     return SS_OK;
 #else
-    return ss_fail(SS_ERR_UNSUPPORTED, "only an emulated GPU supports timed emulation; this build, "
-                                       "without --enable-hostgpu, is for real ones");
+    return ss_fail(SS_ERR_UNSUPPORTED, "timed emulation requires an emulated GPU; this build, "
+                                       "without --enable-hostgpu, is for real GPUs");
 #endif
 }
 
@@ -322,7 +322,7 @@ enum ss_status ss_cuda_synchronize(struct ss_device *gpu)
     return SS_OK;
 }
 
-/* cudaMalloc with a report of who wanted how much. */
+/* Calls cudaMalloc; an error reports the purpose and size. */
 static enum ss_status device_malloc(struct ss_device *gpu, size_t bytes, const char *what,
                                     void **out)
 {
@@ -332,14 +332,14 @@ static enum ss_status device_malloc(struct ss_device *gpu, size_t bytes, const c
         gpu->used_bytes += bytes;
         return SS_OK;
     }
-    cudaGetLastError(); /* or the next launch would report it */
+    cudaGetLastError(); /* else the next launch reports it */
     if (error != cudaErrorMemoryAllocation)
         return ss_fail(SS_ERR_LIBRARY, "CUDA: cudaMalloc of %zu bytes for %s: %s", bytes, what,
                        cudaGetErrorString(error));
     return ss_fail(SS_ERR_MEMORY,
-                   "GPU %d: out of memory: %s needs %zu bytes, beside %zu MiB that this process "
-                   "already holds of the device's %zu MiB; use a smaller --batch-size, or free the "
-                   "GPU of other programs",
+                   "GPU %d: out of memory: %s needs %zu bytes in addition to %zu MiB that this "
+                   "process already holds of the device's %zu MiB; use a smaller --batch-size, or "
+                   "free the GPU of other programs",
                    gpu->options.device, what, bytes, gpu->used_bytes / MIB,
                    gpu->device_bytes / MIB);
 }
@@ -351,7 +351,7 @@ static enum ss_status zero(struct ss_device *gpu, void *data, size_t bytes)
     return SS_OK;
 }
 
-/* Zero it and put it on the books. */
+/* Zeroes the memory and adds it to the list of allocations. */
 static enum ss_status enter(struct ss_device *gpu, void *data, size_t bytes, const char *what)
 {
     struct allocation *a = malloc(sizeof *a);
@@ -462,7 +462,7 @@ static enum ss_status reserve(struct ss_device *gpu, struct ss_scratch *scratch,
 {
     if (bytes <= scratch->bytes)
         return SS_OK;
-    SS_TRY(ss_cuda_synchronize(gpu)); /* kernels may still use what is freed now */
+    SS_TRY(ss_cuda_synchronize(gpu)); /* kernels may still use the old memory */
     if (scratch->data) {
         SS_CUDA_TRY(cudaFree(scratch->data));
         gpu->used_bytes -= scratch->bytes;

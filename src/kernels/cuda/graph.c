@@ -1,4 +1,4 @@
-/* graph.c: what was enqueued on a stream, as a CUDA graph. */
+/* graph.c: captures stream work as a CUDA graph. */
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
@@ -10,7 +10,7 @@ struct ss_gpu_graph {
     cudaGraphExec_t exec;
 };
 
-/* Of this thread alone: others allocate and wait as they like. */
+/* The capture affects this thread only: other threads may allocate and wait. */
 enum ss_status ss_cuda_capture_begin(struct ss_device *gpu, ss_stream stream)
 {
     SS_CUDA_TRY(cudaSetDevice(gpu->options.device));
@@ -20,12 +20,12 @@ enum ss_status ss_cuda_capture_begin(struct ss_device *gpu, ss_stream stream)
 
 static enum ss_status refused(struct ss_device *gpu, const char *call, cudaError_t error)
 {
-    cudaGetLastError(); /* or the next launch would report it */
-    return ss_fail(SS_ERR_UNSUPPORTED, "GPU %d: no CUDA graph of these tasks: %s: %s",
+    cudaGetLastError(); /* else the next launch reports it */
+    return ss_fail(SS_ERR_UNSUPPORTED, "GPU %d: cannot capture these tasks as a CUDA graph: %s: %s",
                    gpu->options.device, call, cudaGetErrorString(error));
 }
 
-/* Uploaded at once: its first launch is no slower than the others. */
+/* Instantiates and uploads the graph, so that its first launch is as fast as the others. */
 static enum ss_status instantiate(struct ss_device *gpu, ss_stream stream, cudaGraph_t graph,
                                   cudaGraphExec_t *exec)
 {

@@ -1,6 +1,6 @@
-/* How blocks of threads cover tensors: flat arrays, and pixels times channels. CUDA C++ only.
+/* Mapping of thread blocks to tensors: flat arrays, and pixels times channels. CUDA C++ only.
  *
- * Grids are bounded, and threads loop: sizes never reach CUDA's limits of grids. */
+ * Grids are bounded and threads loop, so no size exceeds CUDA's grid limits. */
 #ifndef SS_KERNELS_GRID_CUH
 #define SS_KERNELS_GRID_CUH
 
@@ -9,8 +9,9 @@
 namespace ss
 {
 
-/* Blocks for a loop over `items`, `per_block` of them a block and turn: at least one, and at most
- * four times what fills the device (2048 threads a multiprocessor). */
+/* Returns the number of blocks for a loop over `items`, `per_block` of them per block and
+ * iteration: at least one, and at most four times the number that fills the device (2048 threads
+ * per multiprocessor). */
 static inline unsigned grid_for(const struct ss_device *gpu, size_t items, unsigned per_block,
                                 unsigned threads)
 {
@@ -19,7 +20,7 @@ static inline unsigned grid_for(const struct ss_device *gpu, size_t items, unsig
     return (unsigned)(want < 1 ? 1 : want < most ? want : most);
 }
 
-/* The calling thread's first item of a flat array, and the distance to its next. */
+/* The calling thread's first item of a flat array, and the distance to its next item. */
 static __device__ inline size_t flat_begin()
 {
     return (size_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -29,10 +30,9 @@ static __device__ inline size_t flat_step()
     return (size_t)gridDim.x * blockDim.x;
 }
 
-/* NHWC seen as a matrix, pixels by vectors of channels. A block covers `rows` pixels by `cols`
- * vectors, neighbours in memory by neighbouring threads, so a thread keeps its channels while it
- * walks over pixels. The grid's x walks over pixels, its y over the `tiles` of
- * a pixel's vectors. */
+/* NHWC as a matrix of pixels by vectors of channels. A block covers `rows` pixels by `cols`
+ * vectors; neighboring threads access neighboring vectors, and a thread has the same channels for
+ * all its pixels. The grid's x loops over pixels, its y over the `tiles` of a pixel's vectors. */
 struct tile {
     unsigned vectors, cols, rows, tiles;
 };
@@ -46,7 +46,7 @@ static inline struct tile tile_make(int channels, int vector, unsigned threads)
     return t;
 }
 
-/* The calling thread's place; active 0: it has none, since cols need not divide the threads. */
+/* The calling thread's position; not active: none, because cols need not divide the threads. */
 struct tile_place {
     unsigned row, col, vector;
     bool active;

@@ -1,10 +1,10 @@
-/* groupnorm.cu: group normalisation (kernels/list.h); the formulas of backward are in
- * cpu/groupnorm.c.
+/* groupnorm.cu: group normalization (kernels/list.h). Formulas of backward: cpu/groupnorm.c.
  *
- * How threads lie over an image: norm_act.cuh. Of the grid's x, `parts` blocks in a row share an
- * image and take every parts-th chunk of its pixels; they write partial sums of channels, which a
- * block for each image and group adds in double in a fixed order. The number of parts follows from
- * the shape alone: so do the bits. */
+ * The mapping of threads to an image is described in norm_act.cuh. Of the grid's x, `parts`
+ * consecutive blocks share an image, and each takes every parts-th chunk of its pixels. They
+ * write partial sums of channels, which one block per image and group adds in double in a fixed
+ * order. The number of parts depends on the shape only, so the results are bit-identical on all
+ * devices. */
 #include "kernels/cuda/norm_act.cuh"
 
 namespace
@@ -21,24 +21,24 @@ struct group_shape {
     activation act;
 };
 
-/* What a thread of a kernel over pixels knows. */
+/* The position of a thread in a kernel over pixels. */
 template <int V> struct walker {
     place<V> me;
     int image;
     unsigned part;
-    size_t base; /* of the image, in elements */
+    size_t base; /* offset of the image, in elements */
     __device__ explicit walker(const group_shape &s) : me(s.g)
     {
         image = (int)blockIdx.x / s.parts;
         part = blockIdx.x % (unsigned)s.parts;
         base = (size_t)image * s.g.pixels * (size_t)s.g.channels;
     }
-    /* Index of a number of channel j's group in an array of [images][groups]. */
+    /* Returns the index of channel j's group in an array of [images][groups]. */
     __device__ int group(const group_shape &s, int j) const
     {
         return image * s.groups + (me.channel + j) / (s.g.channels / s.groups);
     }
-    /* The thread's vectors of a chunk; past the end in the last pixel. */
+    /* Computes the thread's vectors of a chunk; those past the end are in the last pixel. */
     __device__ void locate(const group_shape &s, unsigned chunk, spot (&at)[UNROLL]) const
     {
 #pragma unroll
@@ -52,7 +52,7 @@ template <int V> struct walker {
     }
 };
 
-/* a and b of u = a x + b, and the mean and invstd of each channel's group. */
+/* Channel coefficients: a and b of u = a x + b, and mean and invstd of the channel's group. */
 template <int V> struct normal {
     float a[V], b[V], mean[V], invstd[V];
     __device__ normal(const group_shape &s, const walker<V> &w, const float *gamma,
@@ -72,7 +72,7 @@ template <int V> struct normal {
     }
 };
 
-/* Sums of x - shift and its square, shift being the image's first pixel. */
+/* Computes the sums of x - shift and of its square, where shift is the image's first pixel. */
 template <typename T, int V>
 __global__ void __launch_bounds__(THREADS)
     stats_kernel(group_shape shape, const T *x, float *partial)
@@ -121,14 +121,14 @@ __global__ void __launch_bounds__(THREADS)
             pack<T, V> out;
 #pragma unroll
             for (int j = 0; j < V; j++)
-                out.v[j] = format<T>::store(leak_counter_part<PLAIN>(f.a[j], v[u].v[j], f.b[j], shape.act, true));
+                out.v[j] = format<T>::store(act_with_dropout<PLAIN>(f.a[j], v[u].v[j], f.b[j], shape.act, true));
             put(y + w.base, at[u], out);
         }
     }
 }
 
-/* Backward, pass 1 (coefficient NULL): the sums of g and of g (x - mean) invstd. Pass 2: dx over x;
- * coefficient is [2][images][groups]. */
+/* Backward. Pass 1 (coefficient NULL): the sums of g and of g (x - mean) invstd. Pass 2: writes
+ * dx over x; coefficient is [2][images][groups]. */
 template <typename T, int V, bool PLAIN>
 __global__ void __launch_bounds__(THREADS)
     gradient_kernel(group_shape shape, const T *dy, T *x, const float *gamma, const float *beta,
@@ -176,7 +176,8 @@ __global__ void __launch_bounds__(THREADS)
         write_partial(shape.g, w.me, s, q, partial);
 }
 
-/* Both sums over the threads of the block, in a fixed order; true for the thread that has them. */
+/* Adds both sums over the threads of the block in a fixed order. Returns true on the thread that
+ * has the results. */
 __device__ inline bool merge(double &s, double &q)
 {
     __shared__ double sums[2][MERGE];
@@ -195,7 +196,7 @@ __device__ inline bool merge(double &s, double &q)
     return i == 0;
 }
 
-/* The sums of channel c over an image's parts. */
+/* Adds the sums of channel c over an image's parts. */
 __device__ inline void channel_sums(const group_shape &shape, const float *partial, int image,
                                     int c, double &s, double &q)
 {
@@ -208,7 +209,7 @@ __device__ inline void channel_sums(const group_shape &shape, const float *parti
     }
 }
 
-/* A block for each image and group. */
+/* One block per image and group. */
 template <typename T>
 __global__ void __launch_bounds__(MERGE)
     merge_stats_kernel(group_shape shape, const float *partial, const T *x, float eps, float *saved)
@@ -235,7 +236,7 @@ __global__ void __launch_bounds__(MERGE)
     saved[gridDim.x + blockIdx.x] = (float)(1 / sqrt(var + (double)eps));
 }
 
-/* A block for each image and group: the coefficients of pass 2. */
+/* Computes the coefficients of pass 2. One block per image and group. */
 __global__ void __launch_bounds__(MERGE)
     merge_gradient_kernel(group_shape shape, const float *partial, const float *gamma,
                           const float *saved, float *coefficient)
@@ -257,7 +258,7 @@ __global__ void __launch_bounds__(MERGE)
     coefficient[gridDim.x + blockIdx.x] = (float)(-invstd * sum / m);
 }
 
-/* A block for each channel: its sums over images. */
+/* Adds the sums of a channel over images. One block per channel. */
 __global__ void __launch_bounds__(MERGE)
     merge_parameters_kernel(group_shape shape, const float *partial, float *dgamma, float *dbeta,
                             ss_scaler *scaler)
@@ -277,7 +278,7 @@ __global__ void __launch_bounds__(MERGE)
     tell(scaler, not_finite(dbeta[c]) || not_finite(dgamma[c]));
 }
 
-/* ---- launching ---- */
+/* ---- launch ---- */
 
 group_shape shape_of(const ss_norm_act *op, int groups, ss_dtype dtype)
 {

@@ -1,4 +1,4 @@
-/* Inside of struct ss_device, for CUDA kernels only. C and CUDA C++. */
+/* Definition of struct ss_device, for CUDA kernels only. C and CUDA C++. */
 #ifndef SS_KERNELS_CUDA_INTERNAL_H
 #define SS_KERNELS_CUDA_INTERNAL_H
 
@@ -18,30 +18,30 @@
 struct ss_device {
     struct ss_device_options options;
     cudaStream_t stream;
-    cudaStream_t own_stream; /* until ss_cuda_set_stream gives another */
+    cudaStream_t own_stream; /* used until ss_cuda_set_stream */
     cudnnHandle_t cudnn;
     cublasLtHandle_t cublaslt;
-    struct ss_scaler *scaler; /* whom kernels tell of non-finite gradients; NULL: nobody */
+    struct ss_scaler *scaler; /* for non-finite gradients; NULL: none */
     int sms;        /* multiprocessors */
     int capability; /* 90 for compute capability 9.0 */
-    int warm;       /* its clocks were raised: conv_tune.c */
+    int warm;       /* clocks have risen: conv_tune.c */
     size_t l2_bytes;
     struct ss_scratch {
         void *data;
         size_t bytes;
-    } scratch, update_scratch; /* the latter of what runs behind sums, beside all else */
-    unsigned *done; /* blocks of the running kernel that are; all 0 between kernels */
+    } scratch, update_scratch; /* the latter for updates, concurrent with the rest */
+    unsigned *done; /* number of finished blocks of the running kernel; all 0 between kernels */
     size_t ndone;
     size_t used_bytes, device_bytes;
     char info[192];
 };
 
-/* As ss_cuda_reserve, of the updates' scratch. */
+/* As ss_cuda_reserve, for the scratch of updates. */
 enum ss_status ss_cuda_reserve_update(struct ss_device *gpu, size_t bytes);
-/* At least n numbers at gpu->done, all 0; likewise before step 1 (gpu.c). */
+/* Provides at least n numbers at gpu->done, all 0. Call before step 1 as well (gpu.c). */
 enum ss_status ss_cuda_reserve_done(struct ss_device *gpu, size_t n);
 
-/* Return with a report when a call fails: file and line are not told, the call is. */
+/* Returns an error if a call fails. It names the call, not file and line. */
 #define SS_CUDA_TRY(call)                                                                          \
     do {                                                                                           \
         cudaError_t ss_cuda_ret_ = (call);                                                         \

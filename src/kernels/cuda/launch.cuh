@@ -1,18 +1,18 @@
-/* How .cu files launch kernels and name number formats; CUDA C++ only.
+/* Kernel launches and number formats for .cu files; CUDA C++ only.
  *
- * The same files also compile with a plain C++ compiler for the host emulation (hostgpu),
- * where a thread of a block is a fibre. So kernels use this much of CUDA and no more:
+ * The same files also compile with a plain C++ compiler for the host emulation (hostgpu), where
+ * each thread of a block is a fibre. So kernels use only this subset of CUDA:
  * - SS_LAUNCH instead of <<<>>>; one-dimensional blocks, a multiple of 32 threads, at most 1024;
  * - threadIdx.x, blockIdx.{x,y,z}, blockDim.x, gridDim.{x,y,z};
  * - static __shared__ arrays of fixed size, __syncthreads(), __syncwarp();
  * - __shfl_down_sync and __shfl_xor_sync with all 32 lanes, __ldg;
- * - no __syncthreads() after a thread of the block has returned; no atomics on floating point
- *   (atomicOr and atomicAdd on integers are there, and __threadfence());
+ * - no __syncthreads() after a thread of the block has returned; no floating-point atomics
+ *   (atomicOr and atomicAdd on integers, and __threadfence(), are available);
  * - 16-byte accesses through uint4, float4. */
 #ifndef SS_KERNELS_LAUNCH_CUH
 #define SS_KERNELS_LAUNCH_CUH
 
-/* Before gpu_internal.h: its C++ overloads must not get C linkage. */
+/* Included before internal.h: their C++ overloads must not get C linkage. */
 #include <cublasLt.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -30,8 +30,8 @@ extern "C" {
 #include "kernels/cuda/internal.h"
 }
 
-/* After a launch: report a launch that was refused. Errors inside kernels come with a later call.
- * "Not ready" is what StarPU's last look at an event left behind, no failure. */
+/* After a launch: returns an error if it was refused. Errors inside kernels are reported by a
+ * later call. "Not ready" is not an error: it remains from StarPU's last query of an event. */
 #define SS_LAUNCHED(what)                                                                          \
     do {                                                                                           \
         cudaError_t ss_launch_ret_ = cudaGetLastError();                                           \
@@ -43,7 +43,7 @@ extern "C" {
 namespace ss
 {
 
-/* Formats: to and from fp32, and 16 bytes of them at once. */
+/* Number formats: conversion to and from fp32, and the number of elements in 16 bytes. */
 template <typename T> struct format;
 template <> struct format<float> {
     static constexpr int vector = 4; /* elements of 16 bytes */
@@ -79,7 +79,7 @@ template <> struct format<__nv_bfloat16> {
     }
 };
 
-/* For kernels that make gradients of parameters: ss_device.scaler. */
+/* For kernels that compute parameter gradients: ss_device.scaler. */
 __device__ inline bool not_finite(float x)
 {
     return !(x - x == 0);
@@ -90,7 +90,7 @@ __device__ inline void tell(ss_scaler *scaler, bool found)
         atomicOr(&scaler->found, 1);
 }
 
-/* V elements, V*sizeof(T) a power of two up to 16 and the address a multiple of it. */
+/* V elements; V*sizeof(T) is a power of two up to 16, and the address a multiple of it. */
 template <typename T, int V> struct alignas(V * sizeof(T)) pack {
     T v[V];
 };
@@ -112,7 +112,7 @@ template <typename T, int V> __device__ inline void store(T *p, const float (&in
 
 } // namespace ss
 
-/* Run `call` with T being the type of a dtype: SS_DISPATCH(dtype, f<T>(...)). */
+/* Runs `call` with T as the type of a dtype: SS_DISPATCH(dtype, f<T>(...)). */
 #define SS_DISPATCH(dtype, ...)                                                                    \
     do {                                                                                           \
         switch (dtype) {                                                                           \

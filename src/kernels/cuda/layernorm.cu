@@ -1,11 +1,11 @@
-/* layernorm.cu: layer normalisation over channels (kernels/list.h); the formulas of backward are in
+/* layernorm.cu: layer normalization over channels (kernels/list.h). Formulas of backward:
  * cpu/layernorm.c.
  *
- * Some neighbouring threads of a warp, a power of two, share a place: their sums meet by shuffles.
- * The second and the third pass over a place find it in the multiprocessor's cache. Gradients of
- * gamma and beta are a pass of their own, in which a thread keeps its channels (norm_act.cuh); its
- * blocks' sums are added in double in a fixed order. The number of blocks follows from the shape
- * alone: so do the bits. */
+ * Neighboring threads of a warp, a power of two, share a pixel; their sums are combined by
+ * shuffles. The second and third pass over a pixel hit the multiprocessor's cache. Gradients of
+ * gamma and beta are computed in a separate pass, in which a thread has fixed channels
+ * (norm_act.cuh); the sums of its blocks are added in double in a fixed order. The number of
+ * blocks depends on the shape only, so the results are bit-identical on all devices. */
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/norm_act.cuh"
 
@@ -19,11 +19,11 @@ enum { WARP = 32, BLOCKS = 2 * 132, UNROLL = 2, MERGE = 64 };
 
 struct layer {
     unsigned places;
-    int channels, width; /* of a place: numbers, vectors */
-    int lanes;           /* threads that share one */
+    int channels, width; /* per pixel: numbers, vectors */
+    int lanes;           /* threads per pixel */
 };
 
-/* Over the threads of a place; all of the warp call it. */
+/* Adds v over the threads of a pixel. All threads of the warp must call it. */
 __device__ inline float sum_lanes(float v, int lanes)
 {
     for (int n = lanes / 2; n > 0; n /= 2)
@@ -31,7 +31,7 @@ __device__ inline float sum_lanes(float v, int lanes)
     return v;
 }
 
-/* The thread's place of a turn. One that is not live stands for no place, but can be loaded. */
+/* The thread's pixel in an iteration. If not live, it is a duplicate that may be loaded only. */
 struct here {
     size_t at;
     int lane;
@@ -51,8 +51,8 @@ __host__ __device__ inline unsigned turns(const layer &l)
     return (l.places + each - 1) / each;
 }
 
-/* The first sum is around the place's first number, so that it loses nothing where the mean is
- * large. */
+/* The first sum is relative to the first number of the pixel, to avoid cancellation if the mean
+ * is large. */
 template <typename T, int V>
 __global__ void __launch_bounds__(THREADS)
     forward_kernel(layer l, const T *x, const float *gamma, const float *beta, float eps,
@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Each block's sums of dy xhat and of dy. */
+/* Computes each block's sums of dy xhat and of dy. */
 template <typename T, int V>
 __global__ void __launch_bounds__(THREADS)
     parameters_kernel(geometry g, const T *dy, const T *x, const float *saved, float *partial)
@@ -163,7 +163,7 @@ __global__ void __launch_bounds__(THREADS)
     write_partial(g, me, s, q, partial);
 }
 
-/* A block for each channel. */
+/* One block per channel. */
 __global__ void __launch_bounds__(MERGE)
     merge_kernel(int channels, int blocks, const float *partial, float *dgamma, float *dbeta,
                  ss_scaler *scaler)
@@ -191,7 +191,7 @@ __global__ void __launch_bounds__(MERGE)
     tell(scaler, not_finite(dgamma[c]) || not_finite(dbeta[c]));
 }
 
-/* ---- launching ---- */
+/* ---- launch ---- */
 
 ss_status check(const ss_act *s)
 {

@@ -1,30 +1,30 @@
-/* linear.c: three products by cuBLASLt, each D = op(A) op(B) on column-major matrices.
+/* linear.c: three matrix products by cuBLASLt, each D = op(A) op(B) on column-major matrices.
  *
- * A row-major matrix (R,S) is a column-major one (S,R) with leading dimension S, its transpose. So
- * with F = H*W*C features, all operands in place and no layout conversion:
+ * A row-major matrix (R,S) is a column-major matrix (S,R) with leading dimension S, its
+ * transpose. So with F = H*W*C features, all operands are used in place, without layout
+ * conversion:
  *   forward           y^T  (K,N) = W   (K,F) * x^T  (F,N)     A = weight transposed, B = x
  *   backward data     dx^T (F,N) = W^T (F,K) * dy^T (K,N)     A = weight, B = dy
  *   backward weights  dW^T (F,K) = x^T (F,N) * dy   (N,K)     A = x, B = dy transposed
- * The bias runs along the rows of D = y^T, which is where the epilogue adds it. cuBLASLt wants it
- * in y's format, so that for 2-byte formats it is rounded into scratch first, as autocast of
- * PyTorch does. dW is written as fp32 straight from the accumulators.
- */
+ * The bias runs along the rows of D = y^T, where the epilogue adds it. cuBLASLt requires it in
+ * y's format, so for 2-byte formats it is first rounded into the scratch, as PyTorch's autocast
+ * does. dW is written as fp32 directly from the accumulators. */
 #include "kernels/cuda/matmul.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 
 enum {
-    ALIGNMENT = 16,         /* of every pointer we get */
-    SCRATCH_ALIGNMENT = 256 /* of workspaces, as cuBLASLt asks */
+    ALIGNMENT = 16,         /* of every pointer argument */
+    SCRATCH_ALIGNMENT = 256 /* of workspaces, required by cuBLASLt */
 };
 
 struct ss_linear_kernel {
     struct ss_device *gpu;
     struct ss_act x, y; /* y as an activation (N,K,1,1) */
     int bias, training, features;
-    int epilogue;      /* forward adds the bias; else a kernel of its own */
-    size_t bias_bytes; /* of the rounded bias, which is the scratch's beginning; 0: none */
+    int epilogue;      /* 1: forward adds the bias; 0: a separate kernel does */
+    size_t bias_bytes; /* of the rounded bias, at the start of the scratch; 0: none */
     struct ss_matmul forward, backward_data, backward_weights;
 };
 
@@ -65,13 +65,13 @@ static enum ss_status set_epilogue(struct ss_matmul *p, cublasLtEpilogue_t epilo
     return ss_matmul_set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
 }
 
-/* With the bias in the epilogue where that is possible. */
+/* Describes the forward product, with the bias in the epilogue if supported. */
 static enum ss_status make_forward(struct ss_linear_kernel *l)
 {
     struct ss_matmul *p = &l->forward;
     const cudaDataType_t type = ss_cuda_data_type(l->gpu->options.dtype);
     const int32_t bias_type = (int32_t)type;
-    /* Only its alignment is looked at until the product runs. */
+    /* Only its alignment matters until the product runs. */
     const void *const some_bias = (const void *)(uintptr_t)ALIGNMENT;
     SS_TRY(describe(l, p, l->y.c, l->x.n, l->features, 1, 0, type));
     if (!l->bias)
@@ -117,7 +117,7 @@ static enum ss_status check_shape(const struct ss_act *x, int outputs)
         return ss_fail(SS_ERR_SHAPE, "linear layer's input: (%d,%d,%d) are too many features", x->c,
                        x->h, x->w);
     if (outputs < 1)
-        return ss_fail(SS_ERR_SHAPE, "linear layer: %d outputs; at least 1 is needed", outputs);
+        return ss_fail(SS_ERR_SHAPE, "linear layer: %d outputs; at least 1 is required", outputs);
     return SS_OK;
 }
 
@@ -158,7 +158,7 @@ size_t ss_cuda_linear_weight_bytes(const struct ss_linear_kernel *l)
     return (size_t)l->y.c * (size_t)l->features * sizeof(float);
 }
 
-/* Where column `native` = (h,w,c) of the weight is among the plain columns (c,h,w). */
+/* Returns the plain column (c,h,w) of the weight's column `native` = (h,w,c). */
 static size_t plain_column(const struct ss_linear_kernel *l, size_t native)
 {
     const size_t c = (size_t)l->x.c, pixels = (size_t)l->x.h * (size_t)l->x.w;
@@ -183,7 +183,8 @@ enum ss_status ss_cuda_linear_export(struct ss_linear_kernel *l, const float *na
     return SS_OK;
 }
 
-/* The algorithm was chosen for this alignment; what a misaligned access does is seen much later. */
+/* The algorithm was chosen for this alignment; the error of a misaligned access would appear much
+ * later. */
 static enum ss_status check_alignment(const void *a, const void *b, const void *d)
 {
     if (((uintptr_t)a | (uintptr_t)b | (uintptr_t)d) % ALIGNMENT)

@@ -1,6 +1,6 @@
-/* loss.cu: softmax cross-entropy. A warp per row, then one block adds the rows up.
+/* loss.cu: softmax cross-entropy. One warp per row, then one block adds the rows.
  *
- * A row with a label that is none gets the loss NaN, so it counts as bad, and the gradient 0. */
+ * A row with an invalid label has loss NaN, so it counts as bad, and gradient 0. */
 #include "kernels/cuda/grid.cuh"
 
 namespace
@@ -14,8 +14,8 @@ struct row {
     int correct, top, counts; /* 0 or 1 */
 };
 
-/* What a row is compared with: all classes' part of t, the label's and the other's (list.h). Of a
- * plain label: 0, 1 and 0, so that the sums below are exact. */
+/* The target t of a row: the weight of all classes, of the label and of the other label (list.h).
+ * For a plain label 0, 1 and 0, so that the sums below are exact. */
 struct target {
     int label, other, right;
     float base, of_label, of_other;
@@ -31,7 +31,7 @@ __device__ inline struct target target_of(const struct ss_label &l, int k, float
             rest * (1 - l.share)};
 }
 
-/* The largest value and its place, the first of equals; a NaN is never it. */
+/* The largest value and its index, the first one of equal values. NaN is never selected. */
 struct top {
     float value;
     int place;
@@ -69,7 +69,7 @@ template <typename T> __device__ float warp_sum_exp(const T *x, int k, int lane,
     return sum;
 }
 
-/* Sum of x - shift. */
+/* Computes the sum of x - shift. */
 template <typename T> __device__ float warp_sum_below(const T *x, int k, int lane, float shift)
 {
     float sum = 0;
@@ -82,7 +82,7 @@ template <typename T> __device__ float warp_sum_below(const T *x, int k, int lan
     return sum;
 }
 
-/* How many logits come before the label's. */
+/* Returns the number of logits that rank higher than the label's. */
 template <typename T> __device__ int warp_place(const T *x, int k, int lane, int label)
 {
     const float own = ss::format<T>::load(x[label]);
@@ -98,7 +98,7 @@ template <typename T> __device__ int warp_place(const T *x, int k, int lane, int
     return before;
 }
 
-/* - sum of t * (x - shift). Terms of weight 0 are left out, as x may be infinite. */
+/* Computes - sum of t * (x - shift). Terms of weight 0 are skipped, because x may be infinite. */
 template <typename T>
 __device__ double warp_distance(const struct target &t, const T *x, int k, int lane, float shift)
 {
@@ -117,8 +117,8 @@ __device__ inline int is_class(int label, int k)
     return label >= 0 && label < k;
 }
 
-/* All lanes of a warp come here together. dx may be x: a lane writes only what it alone has still
- * to read, but for the labels' logits, which all have read before the barrier. */
+/* Requires all lanes of a warp together. dx may be x: a lane overwrites only logits that no other
+ * lane reads later. The labels' logits, read by all lanes, are read before the barrier. */
 template <typename T>
 __device__ void one_row(const T *x, int k, const struct target &t, float factor, T *dx,
                         struct row *out)
@@ -166,7 +166,7 @@ __global__ void rows_kernel(int n, int k, const T *logits, const struct ss_label
     }
 }
 
-/* One block: a thread adds every FINISH_THREADS-th row, then halves of the block are added up. */
+/* One block: each thread adds every FINISH_THREADS-th row, then the block reduces by halves. */
 __global__ void finish_kernel(int n, const struct row *rows, const struct ss_scaler *scaler,
                               struct ss_metrics *metrics, int accumulate)
 {

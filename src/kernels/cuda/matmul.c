@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { MAX_WORKSPACE = 32 << 20 /* what NVIDIA recommends for Hopper */ };
+enum { MAX_WORKSPACE = 32 << 20 /* as NVIDIA recommends for Hopper */ };
 
 cudaDataType_t ss_cuda_data_type(enum ss_dtype dtype)
 {

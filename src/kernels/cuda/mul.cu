@@ -1,16 +1,17 @@
 /* mul.cu: products (kernels/list.h).
  *
- * With a factor for each channel, backward sums over pixels: of an image, or for a parameter of all of
- * them. Pixels are cut into shares by the shape only, every share is summed in a fixed order, and a
- * second kernel adds the shares up in double: equal bits everywhere. */
+ * With a factor per channel, backward sums over the pixels of an image, or, for a parameter, of
+ * all images. Pixels are divided into shares depending on the shape only, every share is summed
+ * in a fixed order, and a second kernel adds the shares in double, so results are bit-identical
+ * on all devices. */
 #include "kernels/cuda/grid.cuh"
 
 namespace
 {
 
 constexpr unsigned THREADS = 256;
-/* A share has at least so many pixels a thread; shares of all images together stay below the second,
- * but that each image has one. */
+/* A share has at least PIXELS_PER_THREAD pixels per thread. All images together have at most
+ * MOST_SHARES shares, but each image at least one. */
 constexpr unsigned PIXELS_PER_THREAD = 8, MOST_SHARES = 512;
 
 struct gradients {
@@ -18,8 +19,8 @@ struct gradients {
     int n;
 };
 
-/* Their sum at V elements from `at` on. The loop is unrolled, as an index that is not constant would put the
- * addresses into local memory. */
+/* Reads the sum of the gradients at V elements from `at`. The loop is unrolled, because a
+ * variable index would put the addresses into local memory. */
 template <typename T, int V>
 __device__ inline void read_sum(const gradients &g, size_t at, float (&sum)[V])
 {
@@ -89,16 +90,16 @@ __global__ void product_gradients_kernel(gradients dy, const T *a, const T *b, T
         product_gradients_at<T, 1>(dy, a, b, da, db, i);
 }
 
-/* ---- a factor for each channel ---- */
+/* ---- a factor per channel ---- */
 
-/* Pixels of `images` times `pixels`, each with `channels`; images that share their factors are one. */
+/* `images` times `pixels` pixels of `channels`; images that share factors count as one. */
 struct geometry {
     size_t images, pixels;
     unsigned channels, shares; /* of an image */
     ss::tile tile;
 };
 
-/* Of S, the format of the factors, those of V channels. */
+/* Reads the factors of V channels, in the format S. */
 template <typename S, int V>
 __device__ inline void read_factors(const S *s, size_t image, const geometry &g, unsigned vector,
                                     float (&f)[V])
@@ -108,7 +109,7 @@ __device__ inline void read_factors(const S *s, size_t image, const geometry &g,
         f[j] = ss::format<S>::load(s[image * g.channels + vector * V + (unsigned)j]);
 }
 
-/* Where an image's share of this block begins, and ends. */
+/* Begin and end of this block's share of an image. */
 struct span {
     size_t begin, end;
 };
@@ -184,7 +185,7 @@ __global__ void scale_gradients_kernel(geometry g, gradients dy, const T *x, con
     }
 }
 
-/* A thread for each factor: its shares in order. */
+/* One thread per factor: adds its shares in order. */
 template <typename S>
 __global__ void merge_kernel(const float *__restrict__ partials, size_t images, unsigned shares,
                              unsigned channels, S *__restrict__ ds, struct ss_scaler *scaler)
@@ -202,7 +203,7 @@ __global__ void merge_kernel(const float *__restrict__ partials, size_t images, 
     ss::tell(scaler, found);
 }
 
-/* ---- choosing and launching ---- */
+/* ---- kernel selection and launch ---- */
 
 enum ss_status check(const struct ss_mul *op, int n)
 {
@@ -275,7 +276,7 @@ void scale_forward(const struct ss_device *gpu, const struct ss_mul *op, const v
               static_cast<const S *>(s), static_cast<T *>(y));
 }
 
-/* scaler: of a parameter's gradient. */
+/* scaler: for the gradient of a parameter; else NULL. */
 template <typename T, typename S>
 void scale_backward(const struct ss_device *gpu, const struct ss_mul *op, const gradients &dy,
                     const void *x, const void *s, void *dx, void *ds, struct ss_scaler *scaler)

@@ -1,4 +1,4 @@
-/* none.c: CUDA's table in builds without it. */
+/* none.c: CUDA's kernel table in builds without CUDA. */
 #include "kernels/kernels.h"
 
 static int count(void)

@@ -1,14 +1,15 @@
-/* norm_act.cu: see norm_act.h; the formulas of backward are in cpu/norm_act.c.
+/* norm_act.cu: normalization and activation (kernels/list.h); formulas of backward:
+ * cpu/norm_act.c.
  *
- * How threads lie over tensors: norm_act.cuh. A block takes every gridDim.x-th chunk of rows *
- * UNROLL pixels. Kernels that sum walk from the last chunk to the first, the others from first to
- * last: each finds in the cache what was touched last.
+ * The mapping of threads to tensors is described in norm_act.cuh. A block takes every
+ * gridDim.x-th chunk of rows * UNROLL pixels. Kernels that sum process chunks from last to first,
+ * the others from first to last, so each finds the most recently used data in the cache.
  *
- * Where z and dz, or y, dy and ds are parts of tensors, their pixels are further apart.
+ * If z and dz, or y, dy and ds, are views of larger tensors, their pixel pitch is larger.
  *
- * A variance made of cuDNN's sums, which are fp32 and about zero, has an error of about (1 + k^2)
- * fp32 roundings where the mean is k standard deviations: 6e-6 of it at k = 10. The sums made here
- * are about the first pixel and have no such loss. */
+ * A variance computed from cuDNN's sums, which are fp32 and relative to zero, has a relative
+ * error of about (1 + k^2) fp32 roundings if the mean is k standard deviations: 6e-6 at k = 10.
+ * The sums computed here are relative to the first pixel and have no such error. */
 #include "kernels/cuda/norm_act.cuh"
 
 namespace
@@ -18,14 +19,14 @@ using namespace ss;
 using namespace ss::norm;
 
 enum {
-    /* As many as run at once: see GRADIENT_BLOCKS. */
+    /* as many as run simultaneously: see GRADIENT_BLOCKS */
     STATS_BLOCKS = 4 * 132,
-    STATS_UNROLL = 4, /* vectors of a thread under way at once, in each tensor */
+    STATS_UNROLL = 4, /* vectors in flight per thread and tensor */
     MAP_UNROLL = 2    /* of forward */
 };
 
-/* Where the gradient of s comes from: the sum of n tensors, zero where the mask is (NULL: nowhere),
- * stored to ds (NULL: nowhere). */
+/* Source of the gradient of s: the sum of n tensors, zero where the mask is zero (NULL: no mask),
+ * stored to ds (NULL: not stored). */
 template <typename T> struct gradient {
     const T *dy[SS_NORM_MAX_DY];
     int n;
@@ -33,17 +34,18 @@ template <typename T> struct gradient {
     T *ds;
 };
 
-/* ---- what kernels share ---- */
+/* ---- shared by the kernels ---- */
 
-/* How z and y lie. ADDED: as PARTS, and dz is added to what is there. */
+/* Layout of z and y. PARTS: views of larger tensors. ADDED: as PARTS, and dz is added to its old
+ * value. */
 enum lie { OWN, PARTS, ADDED };
 
-/* Vectors from one pixel to the next, of PARTS. */
+/* Distance of pixels in vectors, for PARTS. */
 struct pitches {
     unsigned z, y;
 };
 
-/* A thread's vectors of a chunk: counted through, and where they are in z and y. */
+/* A thread's vectors of a chunk: at: counted consecutively; z, y: positions in z and y. */
 template <int V, int UNROLL, lie LIE> struct spots {
     spot at[UNROLL], z[UNROLL], y[UNROLL];
     __device__ inline void find(const geometry &g, const pitches &p, const place<V> &me,
@@ -55,15 +57,15 @@ template <int V, int UNROLL, lie LIE> struct spots {
     }
 };
 
-/* Blocks of pass 1 on a multiprocessor. */
+/* Blocks of pass 1 per multiprocessor. */
 template <bool PLAIN, bool SUM> constexpr int SUM_RESIDENT = PLAIN &&SUM ? 4 : RESIDENT;
 
-/* What a thread of backward has of a chunk: two vectors of z and of dy, 64 bytes. The next turn's
- * are under way while this turn's are worked on: 3 * 256 threads * 64 bytes = 49 KB a
- * multiprocessor. SUM: with several gradients or a second ReLU it is one vector a tensor, of z,
- * dy[0] and dy[1], and a byte of the mask: 4 * 256 * 49 bytes = 50 KB. So it is with activations
- * that need many registers (25 KB, but much to compute), and where a vector is one element. ADDED has one
- * vector of dz, too: 3 * 256 * 48 bytes = 37 KB. */
+/* A backward thread's data of a chunk: two vectors of z and of dy, 64 bytes. The loads of the
+ * next iteration are in flight during the current one: 3 * 256 threads * 64 bytes = 49 KB per
+ * multiprocessor. SUM: with several gradients or a second ReLU, one vector per tensor, of z,
+ * dy[0] and dy[1], and a byte of the mask: 4 * 256 * 49 bytes = 50 KB. The same holds for
+ * activations that need many registers (25 KB, but compute-bound), and for vectors of one
+ * element. ADDED also has one vector of dz: 3 * 256 * 48 bytes = 37 KB. */
 template <typename T, int V, bool SUM, lie LIE> struct turn {
     static constexpr int UNROLL = SUM || LIE == ADDED ? 1 : 2;
     typedef spots<V, UNROLL, LIE> places;
@@ -82,7 +84,7 @@ template <typename T, int V, bool SUM, lie LIE> struct turn {
         for (int u = 0; u < UNROLL; u++)
             mask[u] = SUM && in.mask ? in.mask[at.at[u].at] : 255;
     }
-    /* dy becomes the gradient of s, as stored: what pass 2 and other kernels read. More than two
+    /* Makes dy the gradient of s as stored, which pass 2 and other kernels read. More than two
      * gradients are rare. */
     __device__ inline void add(const places &at, const gradient<T> &in)
     {
@@ -117,8 +119,8 @@ template <typename T, int V, bool SUM, lie LIE> struct turn {
 
 /* ---- kernels over pixels ---- */
 
-/* Mean and 1 / deviation from the sums of z - shift and its square. sums not NULL: only the sums of
- * z and its square, for a total over ranks. */
+/* Computes mean and 1 / deviation from the sums of z - shift and of its square. If sums is not
+ * NULL, computes only the sums of z and of its square, for an all-reduce. */
 struct stats_end {
     double m; /* pixels */
     float eps, momentum;
@@ -147,8 +149,8 @@ struct stats_end {
     }
 };
 
-/* Sums of z - shift and its square, shift being the first pixel: the variance does not cancel where
- * the mean is large. */
+/* Computes the sums of z - shift and of its square, where shift is the first pixel. This avoids
+ * cancellation in the variance if the mean is large. */
 template <typename T, int V>
 __global__ void __launch_bounds__(THREADS, 4)
     stats_kernel(geometry g, const T *z, merging m, stats_end end)
@@ -181,7 +183,7 @@ __global__ void __launch_bounds__(THREADS, 4)
     });
 }
 
-/* z, r and y may be one tensor: an element is read and written by one thread. */
+/* z, r and y may be the same tensor: each element is read and written by one thread. */
 template <typename T, int V, bool PLAIN, lie LIE>
 __global__ void __launch_bounds__(THREADS, (FORWARD_RESIDENT<T>))
     forward_kernel(geometry g, pitches p, affine f, activation act, float low_out, dropout drop,
@@ -206,7 +208,7 @@ __global__ void __launch_bounds__(THREADS, (FORWARD_RESIDENT<T>))
             pack<T, V> out;
 #pragma unroll
             for (int j = 0; j < V; j++) {
-                float v = leak_counter_part<PLAIN>(a[j], x[u].v[j], b[j], act, keep >> j & 1);
+                float v = act_with_dropout<PLAIN>(a[j], x[u].v[j], b[j], act, keep >> j & 1);
                 v = r ? fmaf(v, drop.scale, format<T>::load(other[u].v[j])) : v * drop.scale;
                 out.v[j] = format<T>::store(v < low_out ? low_out : v);
                 bits |= !(format<T>::load(out.v[j]) <= 0) << j;
@@ -218,7 +220,8 @@ __global__ void __launch_bounds__(THREADS, (FORWARD_RESIDENT<T>))
     }
 }
 
-/* Backward, pass 1: the gradient of s, and the sums of g and g (z - mean), g that of u. */
+/* Backward, pass 1: the gradient of s, and the sums of g and g (z - mean), where g is the
+ * gradient of u. */
 template <typename T, int V, bool PLAIN, bool SUM, lie LIE>
 __global__ void __launch_bounds__(THREADS, (SUM_RESIDENT<PLAIN, SUM>))
     gradient_sums_kernel(geometry g, pitches p, affine f, activation act, dropout drop,
@@ -275,7 +278,8 @@ __global__ void __launch_bounds__(THREADS, (SUM_RESIDENT<PLAIN, SUM>))
     merge<V>(g, m, [&](int c, const double(&total)[2]) { end(f, g.channels, c, total); });
 }
 
-/* Backward, pass 2: dz, which may be over z. What is added has been rounded, as if it were a tensor. */
+/* Backward, pass 2: dz, which may overwrite z. An added dz is rounded first, as a tensor would
+ * be. */
 template <typename T, int V, bool PLAIN, bool SUM, lie LIE>
 __global__ void __launch_bounds__(THREADS, RESIDENT)
     gradient_kernel(geometry g, pitches p, affine f, activation act, dropout drop, gradient<T> in,
@@ -335,7 +339,8 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
 
 /* ---- kernels over channels ---- */
 
-/* From sums of z and its square: over ranks; NULL: cuDNN's, which are where the statistics go. */
+/* Computes statistics from the sums of z and of its square. sums: over ranks; NULL: cuDNN's,
+ * which are at end.saved. */
 __global__ void __launch_bounds__(THREADS)
     stats_of_sums_kernel(int channels, const double *sums, stats_end end)
 {
@@ -347,7 +352,7 @@ __global__ void __launch_bounds__(THREADS)
     end(channels, c, 0, total);
 }
 
-/* The end of pass 1 from sums: the first two over all ranks, the others this one's. */
+/* Ends pass 1 from sums: the first two are over all ranks, the others of this rank. */
 __global__ void __launch_bounds__(THREADS)
     gradient_of_sums_kernel(int channels, affine f, const double *sums, gradient_end end)
 {
@@ -370,14 +375,14 @@ __global__ void __launch_bounds__(THREADS)
     saved[channels + c] = (float)(1 / sqrt((double)running[channels + c] + (double)eps));
 }
 
-/* ---- launching ---- */
+/* ---- launch ---- */
 
 bool is_part(const ss_norm_act *op)
 {
     return op->z_pitch || op->y_pitch;
 }
 
-/* With g of op. */
+/* g: the geometry of op. */
 pitches pitches_of(const ss_norm_act *op, const geometry &g)
 {
     const int z = op->z_pitch, y = op->y_pitch;
@@ -388,19 +393,20 @@ geometry geometry_of(const ss_norm_act *op, ss_dtype dtype, int unroll, int most
 {
     const size_t elements = ss_act_elements(&op->shape);
     const int vector = vector_of(dtype);
-    /* Without BN all channels are alike: C need not divide, the whole tensor must. */
+    /* Without BN all channels are alike: the vector need not divide C, only the size of the
+     * tensor. */
     const int channels =
         op->has_bn || is_part(op) || elements % (size_t)vector ? op->shape.c : vector;
     return geometry_make(dtype, channels, (unsigned)(elements / (size_t)channels), unroll,
                          most_blocks);
 }
 
-/* Of a backward kernel; one: `turn` above has one vector a tensor. */
+/* Geometry of a backward kernel; one: `turn` has one vector per tensor. */
 geometry gradient_geometry(const ss_norm_act *op, ss_dtype dtype, bool one, int most_blocks)
 {
     return geometry_of(op, dtype, one ? 1 : 2, most_blocks);
 }
-/* Of the kernel that sums whose grid is largest. */
+/* Blocks of the summing kernel with the largest grid. */
 int most_blocks(const ss_norm_act *op, ss_dtype dtype)
 {
     const int stats = geometry_of(op, dtype, STATS_UNROLL, STATS_BLOCKS).blocks;
@@ -442,7 +448,7 @@ merging merging_of(const ss_device *gpu, const ss_norm_act *op, float **coeffici
     return m;
 }
 
-/* Parts are read and written 16 bytes at a time. */
+/* Views are read and written 16 bytes at a time. */
 ss_status check_parts(const ss_norm_act *op, int vector)
 {
     const ss_act *s = &op->shape;
@@ -451,18 +457,18 @@ ss_status check_parts(const ss_norm_act *op, int vector)
         return SS_OK;
     if (s->c % vector || z % vector || y % vector || (z && z < s->c) || (y && y < s->c))
         return ss_fail(SS_ERR_SHAPE,
-                       "normalisation: %d channels as a part of %d and %d; parts are of at most as "
+                       "normalisation: %d channels as a view of %d and %d; views have at most as "
                        "many, all of them multiples of %d",
                        s->c, z, y, vector);
     if ((size_t)s->n * (size_t)s->h * (size_t)s->w * (size_t)most >> 31)
         return ss_fail(SS_ERR_SHAPE,
-                       "normalisation: a part of (%d,%d,%d,%d), which has 2^31 "
+                       "normalisation: a view of (%d,%d,%d,%d), which has 2^31 "
                        "elements or more",
                        s->n, most, s->h, s->w);
     if (op->pool || op->shortcut || (y && op->residual))
         return ss_fail(SS_ERR_INVALID,
-                       "normalisation: with pooling, a shortcut or a residual added "
-                       "nothing is a part of a tensor");
+                       "normalisation: views of tensors are not supported with "
+                       "pooling, a shortcut or a residual");
     return SS_OK;
 }
 
@@ -511,7 +517,7 @@ dim3 grid_of_channels(int channels)
     return dim3((unsigned)((channels + THREADS - 1) / THREADS));
 }
 
-/* z NULL: of the sums that are at saved. sums: make those, and no statistics. */
+/* z NULL: uses the sums at saved. sums: computes those and no statistics. */
 template <typename T>
 ss_status stats(const ss_device *gpu, const ss_norm_act *op, const T *z, float *saved,
                 float *running, double *sums)
@@ -611,9 +617,9 @@ ss_status backward_as(const ss_device *gpu, const ss_norm_act *op, const ss_norm
     merging_of(gpu, op, &coefficient);
     SS_TRY((sums_as<T, V, PLAIN, SUM>(gpu, op, grad, in,
                                       gradient_end_of(gpu, op, grad, coefficient))));
-    if (in.ds) /* pass 1 has made it */
+    if (in.ds) /* written by pass 1 */
         in = {{in.ds}, 1, nullptr, nullptr};
-    /* What pass 1 has added up is one gradient: two vectors of it at once. */
+    /* The sum made by pass 1 is a single gradient: two vectors of it at a time. */
     constexpr bool MADE = SUM && !(PLAIN && V > 1);
     return dz_as<T, V, PLAIN, MADE>(gpu, op, grad, in, coefficient);
 }
@@ -630,7 +636,7 @@ gradient<T> gradient_of(const ss_norm_act *op, const ss_norm_act_grad *grad)
     return in;
 }
 
-/* The instance of a template above for these tensors. */
+/* Selects the instance of a template for these tensors. */
 #define SS_OF_GRADIENT(what)                                                                       \
     (geometry_of(op, gpu->options.dtype, 1, 1).vector == 1                                         \
          ? is_plain(op->act) ? what<T, 1, true, true> : what<T, 1, false, true>                    \
@@ -682,7 +688,7 @@ ss_status backward_pooled(const ss_device *gpu, const ss_norm_act *op, const ss_
     return pool_gradient(gpu, op, f, drop, grad, coefficient);
 }
 
-/* ds, which only some layers need or have. */
+/* Checks ds, which only some layers need or have. */
 ss_status check_ds(const ss_norm_act *op, const ss_norm_act_grad *g)
 {
     if (op->pool) {
@@ -707,22 +713,22 @@ ss_status check_backward(const ss_norm_act *op, const ss_norm_act_grad *g)
                        g->ndy, (int)SS_NORM_MAX_DY);
     SS_TRY(check_ds(op, g));
     if (op->pool && g->dz != g->z)
-        return ss_fail(SS_ERR_INVALID, "normalisation backward: with pooling dz takes z's place");
+        return ss_fail(SS_ERR_INVALID, "normalisation backward: with pooling dz must be z");
     if (op->pool && !g->workspace)
         return ss_fail(SS_ERR_INVALID,
-                       "normalisation backward: pooling needs the places of maxima");
+                       "normalisation backward: pooling needs the workspace (argmax)");
     if (op->relu_out && !(op->pool ? g->y : g->workspace))
         return ss_fail(SS_ERR_INVALID, "normalisation backward: the second ReLU needs its %s",
                        op->pool ? "output" : "mask");
     return SS_OK;
 }
 
-/* sums: pass 1 alone is made, of BN. */
+/* sums: only pass 1 runs, of BN. */
 ss_status check_parameters(const ss_norm_act *op, const ss_norm_act_grad *g, const double *sums)
 {
     if (g->adds && (g->dz == g->z || !is_part(op)))
         return ss_fail(SS_ERR_INVALID,
-                       "normalisation backward: dz can be added where it is a part of a tensor");
+                       "normalisation backward: dz can be added only if it is a view of a tensor");
     if (op->has_bn &&
         (!g->gamma || !g->beta || !g->saved || (!sums && (!g->dgamma || !g->dbeta))))
         return ss_fail(SS_ERR_INVALID, "BatchNorm backward: gamma, beta, statistics, dgamma and "
@@ -730,7 +736,8 @@ ss_status check_parameters(const ss_norm_act *op, const ss_norm_act_grad *g, con
     return SS_OK;
 }
 
-/* The two halves are of BN and cover nothing that a block takes in where ranks share statistics. */
+/* Checks the operands of the two halves: they require BN, and support neither pooling nor a
+ * shortcut. */
 ss_status check_half(const ss_norm_act *op, const double *sums)
 {
     if (!op->has_bn || op->pool || op->shortcut || !sums)

@@ -1,17 +1,18 @@
-/* What the kernels of norm_act.cu and norm_act_pool.cu share; CUDA C++ only.
+/* Shared code of norm_act.cu and norm_act_pool.cu; CUDA C++ only.
  *
- * A tensor is [pixels][channels], pixels = N H W. A thread works on V neighbouring channels (16
- * bytes; one channel where C does not divide) and keeps these channels for all its pixels, so that
- * sums stay in registers. A block is `rows` pixels (or windows of them) times a tile of channels.
+ * A tensor is [pixels][channels], pixels = N H W. A thread processes V neighboring channels (16
+ * bytes; one channel if C is not a multiple), the same for all its pixels, so that sums stay in
+ * registers. A block is `rows` pixels (or windows of them) times a tile of channels.
  *
- * How fast memory answers decides how fast these kernels are. An H200 moves about 4.1 TB/s, and a
- * load takes about 1 us under load: 4.1e12 * 1e-6 / 132 multiprocessors = 31 KB of loads a
- * multiprocessor must be under way at all times; 36 KB are wanted. Backward has RESIDENT blocks
- * there, at most 65536 / (3 * 256) = 85 registers a thread, so its coefficients are in shared
- * memory (`table`). What a thread has under way: see the kernels.
+ * Memory latency limits these kernels. An H200 moves about 4.1 TB/s, and a load takes about 1 us
+ * under load: 4.1e12 * 1e-6 / 132 multiprocessors = 31 KB of loads per multiprocessor must be in
+ * flight at all times; the target is 36 KB. Backward has RESIDENT blocks per multiprocessor, at
+ * most 65536 / (3 * 256) = 85 registers per thread, so its coefficients are in shared memory
+ * (`table`). The kernels document the loads in flight per thread.
  *
- * Sums of a block go to `partial`, [blocks][2][C] fp32, and those are added in double in a fixed
- * order (`merge`). The number of blocks follows from the shape alone: so do the bits. */
+ * Sums of a block go to `partial`, [blocks][2][C] fp32, and are added in double in a fixed order
+ * (`merge`). The number of blocks depends on the shape only, so the results are bit-identical on
+ * all devices. */
 #ifndef SS_KERNELS_NORM_ACT_CUDA_CUH
 #define SS_KERNELS_NORM_ACT_CUDA_CUH
 
@@ -32,21 +33,21 @@ namespace norm
 
 enum {
     THREADS = 256,
-    MAX_TILE = 32, /* vectors; whole lines of memory, and sums that fit in shared memory */
-    /* For each of an H200's 132 multiprocessors as many as its registers hold at once, so that all
-     * of a kernel that sums runs at once; more where the load balances itself. */
-    RESIDENT = 3, /* blocks of a backward kernel on a multiprocessor */
+    MAX_TILE = 32, /* vectors; whole memory lines, and sums that fit into shared memory */
+    /* For each of an H200's 132 multiprocessors, as many as its registers hold simultaneously, so
+     * that a summing kernel runs in one wave; more where the load balances itself. */
+    RESIDENT = 3, /* blocks of a backward kernel per multiprocessor */
     GRADIENT_BLOCKS = RESIDENT * 132,
     DZ_BLOCKS = 3 * RESIDENT * 132,
     MAP_BLOCKS = 8 * 132,
-    MOST_POOL = 16,  /* a place in a window is a byte */
+    MOST_POOL = 16,  /* an index in a window is a byte */
     COEFFICIENTS = 3 /* cg, cz, c0: dz = cg g + cz z + c0 */
 };
-/* Of a forward kernel. */
+/* Blocks of a forward kernel per multiprocessor. */
 template <typename T> constexpr int FORWARD_RESIDENT = sizeof(T) == 4 ? 5 : 4;
 
 struct geometry {
-    unsigned pixels, chunks; /* of what threads walk over; a chunk is a block's share of a turn */
+    unsigned pixels, chunks; /* pixels to loop over; a chunk is a block's share of an iteration */
     unsigned width;          /* of a pixel, in vectors */
     int channels, vector;
     int tile, rows; /* of a block: vectors, pixels */
@@ -58,7 +59,8 @@ struct affine {
     const float *gamma, *beta, *saved;
 };
 
-/* The activation. PLAIN ones, none and ReLU, are one: a cut off at low; the rest go by family. */
+/* The activation. PLAIN ones (none and ReLU) are a comparison with low; the others are selected
+ * by family. */
 struct activation {
     float low;
     ss_act_terms terms;
@@ -78,14 +80,14 @@ template <int V> struct place {
     }
 };
 
-/* A thread's vector of a pixel. One that is not live stands for no pixel, but can be loaded. */
+/* A thread's vector of a pixel. If not live, it is a duplicate that may be loaded only. */
 struct spot {
     unsigned at;
     bool live;
 };
 
-/* A thread's vectors of a chunk, of a tensor with `width` vectors a pixel. Past the end they are in the last
- * pixel: loads need no branch. */
+/* Computes a thread's vectors of a chunk of a tensor with `width` vectors per pixel. Past the end
+ * they are in the last pixel, so that loads need no branch. */
 template <int V, int UNROLL>
 __device__ inline void locate(const geometry &g, const place<V> &me, unsigned chunk, unsigned width,
                               spot (&at)[UNROLL])
@@ -105,7 +107,8 @@ __device__ inline void locate(const geometry &g, const place<V> &me, unsigned ch
     locate(g, me, chunk, g.width, at);
 }
 
-/* As they are: all loads of a chunk are under way before the first vector is converted. */
+/* Loads vectors without conversion, so that all loads of a chunk are in flight before the first
+ * conversion. */
 template <typename T, int V, int UNROLL>
 __device__ inline void fetch(const T *p, const spot (&at)[UNROLL], pack<T, V> (&x)[UNROLL])
 {
@@ -113,8 +116,8 @@ __device__ inline void fetch(const T *p, const spot (&at)[UNROLL], pack<T, V> (&
     for (int u = 0; u < UNROLL; u++)
         x[u] = reinterpret_cast<const pack<T, V> *>(p)[at[u].at];
 }
-/* A vector that waits for its turn, in as few registers as it has words: of a pack the compiler
- * takes bf16 apart as soon as it is there. */
+/* A pending vector, in as few registers as it has words: the compiler would unpack a pack of bf16
+ * on arrival. */
 template <typename T, int V> struct alignas(V * sizeof(T)) words {
     typedef typename std::conditional<V * sizeof(T) % 4, uint16_t, uint32_t>::type word;
     word w[V * sizeof(T) / sizeof(word)];
@@ -144,7 +147,7 @@ template <typename T, int V> __device__ inline void put(T *p, const spot &s, con
         reinterpret_cast<pack<T, V> *>(p)[s.at] = x;
 }
 
-/* Kernels must agree to the bit on u and y: explicit fused operations. */
+/* Kernels must agree bit by bit on u and y, hence explicit fused operations. */
 __device__ inline void scale_and_shift(const affine &f, int channels, int c, float *a, float *b)
 {
     *a = f.saved ? f.gamma[c] * f.saved[channels + c] : 1;
@@ -155,12 +158,13 @@ __device__ inline float apply(float a, float z, float b)
     return fmaf(a, z, b);
 }
 
-/* K coefficients of each channel of the block's tile, in shared memory. They are read QUAD channels
- * at a time: neighbouring threads read neighbouring 16 bytes, and few registers are taken. */
+/* K coefficients of each channel of the block's tile, in shared memory. They are read QUAD
+ * channels at a time: neighboring threads read neighboring 16 bytes, and few registers are
+ * used. */
 template <int K, int V> struct table {
     static constexpr int QUAD = V < 4 ? V : 4;
     pack<float, QUAD> v[K][V / QUAD][MAX_TILE];
-    /* value(c, k) sets k[0..K-1] of channel c. All threads of the block call it. */
+    /* value(c, k) sets k[0..K-1] of channel c. All threads of the block must call it. */
     template <typename F> __device__ inline void fill(const geometry &g, F value)
     {
         const int first = (int)blockIdx.y * g.tile * V;
@@ -173,7 +177,7 @@ template <int K, int V> struct table {
         }
         __syncthreads();
     }
-    /* Those of the thread's channels QUAD * quad and on. */
+    /* Reads the coefficients of the thread's channels from QUAD * quad on. */
     __device__ inline void read(const place<V> &me, int quad, float (&k)[K][QUAD]) const
     {
 #pragma unroll
@@ -186,13 +190,14 @@ template <int K, int V> struct table {
     }
 };
 
-/* Once a turn: what the tables hold is read again, instead of being kept in registers. */
+/* Compiler barrier, once per iteration: tables are read again instead of being held in
+ * registers. */
 __device__ inline void forget()
 {
     asm volatile("" ::: "memory");
 }
 
-/* The tables: what forward needs, and what pass 1 of backward needs too. */
+/* Tables: the coefficients of forward, and those of pass 1 of backward. */
 enum { A, B, AFFINE_TABLE, MEAN = AFFINE_TABLE, SUM_TABLE };
 template <int V>
 __device__ inline void fill_affine(table<AFFINE_TABLE, V> &t, const geometry &g, const affine &f)
@@ -210,7 +215,7 @@ __device__ inline void fill_sums(table<SUM_TABLE, V> &t, const geometry &g, cons
     });
 }
 
-/* Pass 2: a, b, and what makes dz; coefficient is [3][C]; NULL, without BN: dz = g. */
+/* Pass 2: a, b, and the coefficients of dz. coefficient is [3][C]; NULL without BN: dz = g. */
 enum { CG = AFFINE_TABLE, CZ, C0, DZ_TABLE };
 template <int V>
 __device__ inline void fill_dz(table<DZ_TABLE, V> &t, const geometry &g, const affine &f,
@@ -224,8 +229,8 @@ __device__ inline void fill_dz(table<DZ_TABLE, V> &t, const geometry &g, const a
     });
 }
 
-/* a and b of this thread's channels, in registers; all threads of the block call it, idle ones get
- * anything. */
+/* Loads a and b of this thread's channels into registers. All threads of the block must call it;
+ * values of idle ones are undefined. */
 template <int V>
 __device__ inline void affine_of_tile(const geometry &g, const place<V> &me, const affine &f,
                                       float (&a)[V], float (&b)[V])
@@ -245,17 +250,18 @@ __device__ inline void affine_of_tile(const geometry &g, const place<V> &me, con
     }
 }
 
-/* Its key changes from step to step and launches may be replayed, so it is read where it lies. */
+/* The key changes between steps and launches may be replayed, so kernels read it from memory. */
 struct dropout : ss_dropout_draw {
     const uint64_t *from;
 };
-/* Dropout keeps element i; without dropout all, and the scale is 1. key: __ldg(drop.from) */
+/* Returns whether dropout retains element i; without dropout all, and the scale is 1. key:
+ * __ldg(drop.from) */
 __device__ inline bool keeps(const dropout &drop, uint64_t key, uint32_t i)
 {
     return ss_dropout_hash(drop.shared ? ss_divide(i, drop.by) : i, (uint32_t)key,
                            (uint32_t)(key >> 32)) >= drop.threshold;
 }
-/* Bit j: the vector's j-th. */
+/* Returns the mask of retained elements. Bit j: element j of the vector. */
 template <int V> __device__ inline unsigned kept(const dropout &drop, const spot &s)
 {
     unsigned bits = ~0u;
@@ -270,10 +276,10 @@ template <int V> __device__ inline unsigned kept(const dropout &drop, const spot
     return bits;
 }
 
-/* f of z scaled and shifted, and zero where dropped. Comparisons are written so that NaN passes
- * through. */
+/* Returns f of the scaled and shifted z, zero if dropped. Comparisons are written so that NaN
+ * passes through. */
 template <bool PLAIN, typename T>
-__device__ inline float leak_counter_part(float a, T z, float b, const activation &act, bool keep)
+__device__ inline float act_with_dropout(float a, T z, float b, const activation &act, bool keep)
 {
     const float u = apply(a, format<T>::load(z), b);
     if (!PLAIN)
@@ -281,7 +287,7 @@ __device__ inline float leak_counter_part(float a, T z, float b, const activatio
     return !keep ? 0 : u < act.low ? act.low : u;
 }
 
-/* The gradient of u from that of s, as in simd_body.h. */
+/* Returns the gradient of u from that of s, as in cpu/simd_norm.h. */
 template <bool PLAIN>
 __device__ inline float gradient_of_u(float g, float u, const activation &act, bool keep,
                                       float scale)
@@ -291,8 +297,8 @@ __device__ inline float gradient_of_u(float g, float u, const activation &act, b
     return g * (keep && !(u <= act.low) ? scale : 0.0f);
 }
 
-/* Add s and q over the rows of the block, pairwise, and write them as this block's partial sums.
- * All threads of the block call it, idle ones with zeros. */
+/* Adds s and q over the rows of the block, pairwise, and writes them as this block's partial
+ * sums. All threads of the block must call it, idle ones with zeros. */
 template <int V>
 __device__ inline void write_partial(const geometry &g, const place<V> &me, float (&s)[V],
                                      float (&q)[V], float *partial)
@@ -328,10 +334,10 @@ __device__ inline void write_partial(const geometry &g, const place<V> &me, floa
     }
 }
 
-/* How a kernel adds up its blocks' sums without another kernel behind it: of every SHARE blocks the
- * one that is done last adds theirs, and of these the last one all shares. So nobody reads more than
- * SHARE rows, or adds more numbers in turn, while others wait. What is added to what follows from
- * the blocks' numbers, whoever is last. */
+/* Adds the sums of all blocks without a second kernel. Of every SHARE blocks, the last one to
+ * finish adds their sums, and of these the last one adds all shares. So no block reads more than
+ * SHARE rows, or adds more numbers in sequence, while others wait. The order of additions depends
+ * on the block numbers only, not on which block is last. */
 constexpr unsigned SHARE = 24;
 struct merging {
     float *partial;
@@ -339,7 +345,8 @@ struct merging {
     unsigned *done; /* [tiles][shares + 1], 0 before and after */
 };
 
-/* True in all threads of the last of n blocks that call it; it sees what the others have written. */
+/* Returns true in all threads of the last of n blocks that call it; that block sees the writes of
+ * the others. */
 __device__ inline bool last_of(unsigned *done, unsigned n)
 {
     __shared__ bool last;
@@ -355,8 +362,8 @@ __device__ inline bool last_of(unsigned *done, unsigned n)
     return last;
 }
 
-/* finish(c, total), of each channel once: both sums over all blocks. After write_partial; all
- * threads of the block call it. Reads pass by the multiprocessor's own cache. */
+/* Calls finish(c, total) once per channel with both sums over all blocks. Call after
+ * write_partial, from all threads of the block. Reads bypass the multiprocessor's own cache. */
 template <int V, typename F>
 __device__ inline void merge(const geometry &g, const merging &m, F finish)
 {
@@ -391,7 +398,7 @@ __device__ inline void merge(const geometry &g, const merging &m, F finish)
     }
 }
 
-/* What pass 1 of backward ends with. sums not NULL: only with the sums, for a total over ranks. */
+/* Ends pass 1 of backward. If sums is not NULL, writes only the sums, for an all-reduce. */
 struct gradient_end {
     double m; /* pixels of z */
     float *dgamma, *dbeta, *coefficient;
@@ -430,13 +437,13 @@ struct gradient_end {
 
 /* ---- host code ---- */
 
-/* Elements of 16 bytes. */
+/* Number of elements in 16 bytes. */
 static inline int vector_of(ss_dtype dtype)
 {
     return dtype == SS_DTYPE_F32 ? format<float>::vector : format<__half>::vector;
 }
 
-/* Tiles of equal width where there are any. */
+/* Tiles have equal width if possible. */
 static inline int tile_of(int vectors)
 {
     if (vectors <= MAX_TILE)
@@ -447,7 +454,7 @@ static inline int tile_of(int vectors)
     return MAX_TILE;
 }
 
-/* Threads walk over `pixels`, `unroll` at once. */
+/* Makes the geometry of threads that loop over `pixels`, `unroll` at a time. */
 static inline geometry geometry_make(ss_dtype dtype, int channels, unsigned pixels, int unroll,
                                      int most_blocks)
 {
@@ -497,11 +504,11 @@ static inline dropout dropout_of(const ss_norm_act *op, int training, const uint
     return drop;
 }
 
-/* ---- norm_act_pool.cu; arguments have been checked ---- */
+/* ---- norm_act_pool.cu; the caller has checked the arguments ---- */
 
 ss_status pool_forward(const ss_device *gpu, const ss_norm_act *op, const affine &f,
                        const dropout &drop, const void *z, const void *r, void *y, uint8_t *argmax);
-/* Backward, pass 1: partial sums of this many blocks; pass 2, as fill_dz above. */
+/* Backward. Pass 1: partial sums of this many blocks; pass 2: as fill_dz above. */
 int pool_gradient_blocks(const ss_norm_act *op, ss_dtype dtype);
 ss_status pool_gradient_sums(const ss_device *gpu, const ss_norm_act *op, const affine &f,
                              const dropout &drop, const ss_norm_act_grad *grad, const merging &m,

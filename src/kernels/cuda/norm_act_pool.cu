@@ -1,14 +1,14 @@
-/* norm_act_pool.cu: the normalisation with max pooling behind it, in one pass over z: the
- * tensor before the pooling and its gradient never are in memory. See norm_act.h.
+/* norm_act_pool.cu: normalization followed by max pooling, in one pass over z. The tensor before
+ * pooling and its gradient are never stored. See kernels/list.h.
  *
- * Threads walk over windows of pool x pool pixels side by side. A window's places are numbered by
- * rows and taken in groups, whose loads are under way at once. Forward, and the sums of
- * backward, need the whole windows only: elsewhere the gradient is zero. The pass that writes dz
- * also walks over the cut windows at the right and lower edge, so over each pixel once.
+ * Threads loop over adjacent windows of pool x pool pixels. The positions in a window are
+ * numbered row-major and processed in groups, whose loads are in flight simultaneously. Forward,
+ * and the sums of backward, use complete windows only: elsewhere the gradient is zero. The pass
+ * that writes dz also visits the partial windows at the right and lower edge, so each pixel once.
  *
- * Of a window one element a channel has a gradient, so its ReLU and dropout are looked at for that
- * one alone. Windows of 2x2 are one group, and have kernels of their own: K = 2 below; K = 0 is
- * every other size. */
+ * One element per window and channel has a gradient, so its ReLU and dropout are evaluated for
+ * this element only. Windows of 2x2 are one group and have their own kernels: K = 2 below; K = 0
+ * is any other size. */
 #include "kernels/cuda/norm_act.cuh"
 
 namespace
@@ -17,12 +17,11 @@ namespace
 using namespace ss;
 using namespace ss::norm;
 
-/* How many places are under way at once: a window of 2x2, fewer of others, whose places cost more
- * registers. */
+/* Positions in flight: a window of 2x2; fewer of other sizes, which need more registers. */
 template <int K> constexpr unsigned GROUP = K == 2 ? 4 : 2;
 
 struct windows {
-    unsigned images, rows, columns; /* of the walk: windows in an image */
+    unsigned images, rows, columns; /* of the loop: windows in an image */
     unsigned h, w;                  /* of z */
     unsigned p, q;                  /* of y: whole windows in an image */
     unsigned pool;
@@ -34,7 +33,7 @@ struct window {
     unsigned image, row, column;
 };
 
-/* The gradient of y: the sum of n tensors, zero where y <= 0 (y NULL: nowhere). */
+/* Source of the gradient of y: the sum of n tensors, zero where y <= 0 (y NULL: no ReLU). */
 template <typename T> struct pooled {
     const T *dy[SS_NORM_MAX_DY];
     int n;
@@ -42,8 +41,8 @@ template <typename T> struct pooled {
     const uint8_t *argmax;
 };
 
-/* Of a window: its gradient, the places in the window that get it, and whether dropout keeps the
- * elements there (bit j: the vector's j-th). */
+/* For a window: its gradient, the positions that get it, and whether dropout retains the elements
+ * there (bit j: element j of the vector). */
 template <typename T, int V> struct share {
     pack<T, V> g;
     pack<uint8_t, V> place;
@@ -52,7 +51,7 @@ template <typename T, int V> struct share {
 
 /* ---- device code ---- */
 
-/* Past the last image: no window, or no more. */
+/* Returns the thread's first window. Past the last image: none. */
 template <int V>
 __device__ inline window first_window(const geometry &g, const windows &w, const place<V> &me)
 {
@@ -78,7 +77,7 @@ __device__ inline void advance(const windows &w, window *at)
         at->image++;
     }
 }
-/* The walk from the last window to the first. */
+/* Mirrors a window, to loop from the last to the first. */
 __device__ inline window mirrored(const windows &w, const window &at)
 {
     return {w.images - 1 - at.image, w.rows - 1 - at.row, w.columns - 1 - at.column};
@@ -89,7 +88,7 @@ __device__ inline bool whole(const windows &w, const window &at)
     return at.row < w.p && at.column < w.q;
 }
 
-/* Where the pooled pixel's vector is. */
+/* Returns the index of the pooled pixel's vector. */
 template <int V>
 __device__ inline size_t pooled_at(const geometry &g, const windows &w, const window &at,
                                    const place<V> &me)
@@ -98,13 +97,14 @@ __device__ inline size_t pooled_at(const geometry &g, const windows &w, const wi
            (unsigned)(me.channel / V);
 }
 
-/* The row of a window that place `number` is in. */
+/* Returns the row of position `number` in a window. */
 template <int K> __device__ inline unsigned line_of(const windows &w, unsigned number)
 {
     return K ? number / (K ? K : 1) : number * w.inverse >> 16;
 }
 
-/* A group's vectors in z. Those past the window's end or outside of z are in its first pixel. */
+/* Computes the vectors of a group in z. Those past the window's end or outside z are in its first
+ * pixel. */
 template <int K, int V>
 __device__ inline void locate(const geometry &g, const windows &w, const window &at,
                               const place<V> &me, unsigned first, spot (&s)[GROUP<K>])
@@ -122,8 +122,8 @@ __device__ inline void locate(const geometry &g, const windows &w, const window 
     }
 }
 
-/* The other contributions to a window's gradient, whose sum is rounded as one of its own would be
- * stored; then the second ReLU. */
+/* Adds the other contributions to a window's gradient and rounds the sum as a stored one; then
+ * applies the second ReLU. */
 template <typename T, int V>
 __device__ inline void add_shares(const pooled<T> &in, size_t at, pack<T, V> *g)
 {
@@ -154,9 +154,9 @@ __device__ inline void add_shares(const pooled<T> &in, size_t at, pack<T, V> *g)
     }
 }
 
-/* Which elements of the places that get a gradient dropout keeps. */
+/* Returns which of the elements that get a gradient dropout retains. */
 template <int K, int V>
-__device__ inline unsigned leak_counter_at(const geometry &g, const windows &w, const window &at,
+__device__ inline unsigned dropout_bits_at(const geometry &g, const windows &w, const window &at,
                                    const place<V> &me, const dropout &drop,
                                    const pack<uint8_t, V> &places)
 {
@@ -184,11 +184,11 @@ __device__ inline void load_share(const geometry &g, const windows &w, const win
     out->place = reinterpret_cast<const pack<uint8_t, V> *>(in.argmax)[from];
     if (in.n > 1 || in.y)
         add_shares(in, from, &out->g);
-    out->keep = drop.on ? leak_counter_at<K>(g, w, at, me, drop, out->place) : ~0u;
+    out->keep = drop.on ? dropout_bits_at<K>(g, w, at, me, drop, out->place) : ~0u;
 }
 
-/* Of channel j the gradient of u at the place that gets one, and z there. Where that place is in
- * another group: zero, and any z of this one. */
+/* Returns the gradient of u for channel j at the position that gets one, and z there. If that
+ * position is in another group, returns zero and any z of this group. */
 template <int K, bool PLAIN, typename T, int V>
 __device__ inline float gradient_of_group(const share<T, V> &from, int j, unsigned first,
                                           const words<T, V> (&x)[GROUP<K>], float a, float b,
@@ -203,7 +203,7 @@ __device__ inline float gradient_of_group(const share<T, V> &from, int j, unsign
                                 act, from.keep >> j & 1, scale);
 }
 
-/* The gradient of s at a place. */
+/* Returns the gradient of s at a position. */
 template <typename T, int V>
 __device__ inline pack<T, V> gradient_at(const share<T, V> &from, unsigned number)
 {
@@ -216,7 +216,7 @@ __device__ inline pack<T, V> gradient_at(const share<T, V> &from, unsigned numbe
 
 /* ---- kernels ---- */
 
-/* What is compared has been rounded as y would be; a NaN wins, as in pool.cu. */
+/* Compares values rounded as y would be. NaN wins, as in pool.cu. */
 template <typename T, int V, int K, bool PLAIN>
 __global__ void __launch_bounds__(THREADS, RESIDENT)
     pool_forward_kernel(geometry g, windows w, affine f, activation act, float low_out,
@@ -260,7 +260,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
 #pragma unroll
                     for (int i = 0; i < Q; i++) {
                         const int j = h * Q + i;
-                        float vj = leak_counter_part<PLAIN>(c[A][i], unpack(x[u]).v[j], c[B][i], act,
+                        float vj = act_with_dropout<PLAIN>(c[A][i], unpack(x[u]).v[j], c[B][i], act,
                                                     keep[u] >> j & 1);
                         vj = r ? fmaf(vj, drop.scale, format<T>::load(unpack(other[u]).v[j]))
                                : vj * drop.scale;
@@ -305,7 +305,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
             words<T, V> x[GROUP<K>];
             locate<K>(g, w, at, me, first, spots);
             fetch(z, spots, x);
-            if (first == 0) /* here: loads of z are under way */
+            if (first == 0) /* after issuing the loads of z */
                 load_share<K>(g, w, at, me, drop, in, &from);
 #pragma unroll
             for (int h = 0; h < V / Q; h++) {
@@ -327,7 +327,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
     merge<V>(g, m, [&](int c, const double(&total)[2]) { end(f, g.channels, c, total); });
 }
 
-/* Backward, pass 2: dz over z, and the gradient of s to ds unless NULL. */
+/* Backward, pass 2: overwrites z with dz, and writes the gradient of s to ds unless NULL. */
 template <typename T, int V, int K, bool PLAIN>
 __global__ void __launch_bounds__(THREADS, RESIDENT)
     pool_gradient_kernel(geometry g, windows w, affine f, activation act, dropout drop,
@@ -380,9 +380,9 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
     }
 }
 
-/* ---- launching ---- */
+/* ---- launch ---- */
 
-/* All windows, or the whole ones alone. */
+/* all: all windows; else complete ones only. */
 geometry geometry_of(const ss_norm_act *op, ss_dtype dtype, bool all, int most_blocks, windows *w)
 {
     const ss_act *s = &op->shape;
@@ -415,7 +415,7 @@ template <typename T> pooled<T> pooled_of(const ss_norm_act *op, const ss_norm_a
     return in;
 }
 
-/* Other activations take their time: windows of 2x2 have no kernels of their own there. */
+/* Other activations are compute-bound, so 2x2 windows have no special kernels for them. */
 #define POOL_KERNEL(name)                                                                          \
     (is_plain(op->act) ? (g.vector == 1   ? name<T, 1, 0, true>                                         \
                      : op->pool == 2 ? name<T, V, 2, true>                                         \

@@ -1,11 +1,12 @@
-/* norm_shortcut.cu: an addition that applies BatchNorm or a bias to its residual first, forward and
- * backward: kernels/list.h and struct ss_norm_shortcut. With s = f(u) keep + r and g the gradient of s,
- *   BIAS  dbeta' = sum of g; the rest is norm_act.cu's
- *   BN    dz = cg g + cz z + c0 and dz' = cg' g + cz' z' + c0', of the sums of g, g (z - mean) and
- *         g (z' - mean'): two passes over all, instead of two for each BatchNorm
+/* norm_shortcut.cu: an addition that applies BatchNorm or a bias to its residual first, forward
+ * and backward: kernels/list.h and struct ss_norm_shortcut. With s = f(u) keep + r and g the
+ * gradient of s,
+ *   BIAS  dbeta' = sum of g; the rest as in norm_act.cu
+ *   BN    dz = cg g + cz z + c0 and dz' = cg' g + cz' z' + c0', from the sums of g, g (z - mean)
+ *         and g (z' - mean'): two passes in all, instead of two for each BatchNorm
  *
- * How threads lie over tensors: norm_act.cuh. One vector of each tensor is worked on, while the next
- * turn's are under way. */
+ * The mapping of threads to tensors is described in norm_act.cuh. The loads of the next
+ * iteration, one vector per tensor, are in flight during the current one. */
 #include "kernels/cuda/norm_act.cuh"
 
 namespace
@@ -16,8 +17,8 @@ using namespace ss::norm;
 
 enum { MAP_UNROLL = 2, SUMS = 3, MERGE_CHANNELS = 8, MERGE_LANES = 64 };
 
-/* g, the gradient of s: the sum of n tensors, zero where the mask is (NULL: nowhere), stored to ds
- * (NULL: nowhere). */
+/* Source of g, the gradient of s: the sum of n tensors, zero where the mask is zero (NULL: no
+ * mask), stored to ds (NULL: not stored). */
 template <typename T> struct gradient {
     const T *dy[SS_NORM_MAX_DY];
     int n;
@@ -40,7 +41,7 @@ template <typename T, int V, bool BN> struct turn {
             fetch(in.dy[1], at, other);
         mask = in.mask ? in.mask[at[0].at] : 255;
     }
-    /* As stored: what pass 2 and other kernels read. */
+    /* Returns the gradient as stored, which pass 2 and other kernels read. */
     __device__ inline pack<T, V> gradient_of_s(const spot (&at)[1], const gradient<T> &in) const
     {
         pack<T, V> g = unpack(dy[0]);
@@ -68,7 +69,7 @@ template <typename T, int V, bool BN> struct turn {
     }
 };
 
-/* y = relu_out(f(a z + b) keep + a' z' + b'); y may be z or z'. */
+/* Computes y = relu_out(f(a z + b) keep + a' z' + b'); y may be z or z'. */
 enum { A_R = AFFINE_TABLE, B_R, FORWARD_TABLE };
 template <typename T, int V>
 __global__ void __launch_bounds__(THREADS, (FORWARD_RESIDENT<T>))
@@ -107,7 +108,7 @@ __global__ void __launch_bounds__(THREADS, (FORWARD_RESIDENT<T>))
                 for (int i = 0; i < Q; i++) {
                     const int j = h * Q + i;
                     const float v =
-                        leak_counter_part<true>(c[A][i], unpack(x[u]).v[j], c[B][i], act, keep >> j & 1);
+                        act_with_dropout<true>(c[A][i], unpack(x[u]).v[j], c[B][i], act, keep >> j & 1);
                     const float s = fmaf(
                         v, drop.scale,
                         apply(c[A_R][i], format<T>::load(unpack(other[u]).v[j]), c[B_R][i]));
@@ -122,8 +123,8 @@ __global__ void __launch_bounds__(THREADS, (FORWARD_RESIDENT<T>))
     }
 }
 
-/* Backward, pass 1. The sums of du, du (z - mean), and with BN g (z' - mean'), else g; partial is
- * [2][blocks][2][C], the last [C] of no use. */
+/* Backward, pass 1: the sums of du, du (z - mean), and g (z' - mean') with BN, else g. partial is
+ * [2][blocks][2][C]; the last [C] is unused. */
 enum { MEAN_R = SUM_TABLE, SHORTCUT_SUM_TABLE };
 template <typename T, int V, bool BN>
 __global__ void __launch_bounds__(THREADS, RESIDENT)
@@ -185,7 +186,8 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
     write_partial(g, me, sum_r, unused, partial + (size_t)gridDim.x * 2 * (size_t)g.channels);
 }
 
-/* Backward, pass 2: dz over z, and with BN dz' over z'. coefficient: [3][C], with BN [6][C]. */
+/* Backward, pass 2: dz overwrites z, and with BN dz' overwrites z'. coefficient: [3][C], with BN
+ * [6][C]. */
 template <typename T, int V, bool BN>
 __global__ void __launch_bounds__(THREADS, RESIDENT)
     shortcut_gradient_kernel(geometry g, affine f, activation act, dropout drop, gradient<T> in,
@@ -249,10 +251,10 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
     }
 }
 
-/* ---- over channels ---- */
+/* ---- kernels over channels ---- */
 
-/* dz's coefficients from the sums of g and g (z - mean), in double; what BatchNorm's own gradients
- * are. */
+/* Computes dz's coefficients, and the gradients of BatchNorm's parameters, from the sums of g and
+ * g (z - mean), in double. */
 __device__ inline void finish(const affine &f, int channels, int c, double m, double sum,
                               double sum_z, float *dgamma, float *dbeta, float *coefficient,
                               ss_scaler *scaler)
@@ -306,7 +308,7 @@ __global__ void __launch_bounds__(MERGE_CHANNELS *MERGE_LANES)
     tell(scaler, not_finite(dbeta_r[c]));
 }
 
-/* ---- launching ---- */
+/* ---- launch ---- */
 
 geometry geometry_of(const ss_norm_act *op, ss_dtype dtype, int unroll, int most_blocks)
 {
@@ -326,15 +328,16 @@ size_t scratch_bytes(const ss_norm_act *op, ss_dtype dtype)
            sizeof(float);
 }
 
-/* What norm_act.cu's own checks do not say. */
+/* Checks that norm_act.cu does not make. */
 ss_status check(const ss_norm_act *op)
 {
     const bool bn = op->shortcut == SS_SHORTCUT_BN;
     if ((!bn && op->shortcut != SS_SHORTCUT_BIAS) || !op->has_bn || !op->residual || op->pool ||
         !is_plain(op->act) || (bn && (op->act != SS_ACT_NONE || op->dropout > 0)))
         return ss_fail(SS_ERR_INVALID,
-                       "normalisation: something else than a bias or BatchNorm of a residual, or "
-                       "nothing it can be added to in one pass");
+                       "normalisation: unsupported operation on a residual; it must be a bias, or "
+                       "BatchNorm without activation and dropout, and not be combined with "
+                       "pooling");
     return SS_OK;
 }
 
@@ -345,7 +348,7 @@ ss_status check_pointers(const ss_norm_act *op, const float *gamma, const float 
     const bool bn = op->shortcut == SS_SHORTCUT_BN;
     if (!gamma || !beta || !saved || (bn && (!s->r || !s->saved)))
         return ss_fail(SS_ERR_INVALID, "normalisation of a residual: parameters, statistics or the "
-                                       "residual itself are missing");
+                                       "residual are missing");
     return SS_OK;
 }
 
@@ -389,7 +392,7 @@ ss_status backward(const ss_device *gpu, const ss_norm_act *op, const ss_norm_ac
               (double)g.pixels, f, of_r, grad->dgamma, grad->dbeta, s->dgamma, s->dbeta,
               coefficient, gpu->scaler);
     SS_LAUNCHED("backward of a normalised residual");
-    if (in.ds) { /* pass 1 has made it */
+    if (in.ds) { /* written by pass 1 */
         gradient<T> made = {};
         made.dy[0] = in.ds;
         made.n = 1;

@@ -1,8 +1,9 @@
 /* pool.cu: max and average pooling.
  *
- * Forward: a thread makes one output for 16 bytes of channels. Backward: a thread makes one element
- * of dx from the windows that cover it (gather: no atomics, a fixed order). The common 2x2 windows
- * side by side have kernels without any search: K = 2 below; K = 0 is every other window.
+ * Forward: a thread computes one output for 16 bytes of channels. Backward: a thread computes one
+ * element of dx from the windows that cover it (gather: no atomics, a fixed order). Adjacent 2x2
+ * windows, the common case, have special kernels without a search: K = 2 below; K = 0 is any
+ * other window.
  *
  * A NaN in a max window wins, as in PyTorch. */
 #include "kernels/cuda/grid.cuh"
@@ -13,25 +14,25 @@ extern "C" {
 namespace
 {
 
-/* Small blocks: the average pool before the classifier has few outputs. */
+/* Small blocks, because the average pool before the classifier has few outputs. */
 constexpr unsigned THREADS = 128;
-constexpr int MOST_PLACES = 256; /* of a window: a byte */
+constexpr int MOST_PLACES = 256; /* positions in a window: an index is a byte */
 constexpr int LOADS = 4;        /* in flight while a row of a window is read */
 
 struct geometry {
-    unsigned pixels;   /* that threads walk over: y's, x's, or 2x2 windows; < 2^31 */
-    int height, width; /* of an image of that walk */
+    unsigned pixels;   /* to loop over: y's, x's, or 2x2 windows; < 2^31 */
+    int height, width; /* of an image in that loop */
     struct ss_divider by_height, by_width, by_stride[2];
     int h, w, p, q; /* of x and y */
     struct ss_pool_shape s;
-    bool alike;  /* all averages are over kernel^2 places */
-    float share; /* then: 1 / kernel^2 */
+    bool alike;  /* all averages are over kernel^2 positions */
+    float share; /* if alike: 1 / kernel^2 */
     unsigned channels;
     ss::tile tile;
 };
 
-/* A thread's first pixel of the walk and the distance to its next; no overflow, since the grid is
- * bounded. */
+/* A thread's first pixel in the loop and the distance to its next. No overflow, because the grid
+ * is bounded. */
 __device__ inline unsigned first_pixel(const struct geometry &g, const ss::tile_place &here)
 {
     return blockIdx.x * g.tile.rows + here.row;
@@ -41,7 +42,7 @@ __device__ inline unsigned pixel_step(const struct geometry &g)
     return gridDim.x * g.tile.rows;
 }
 
-/* Image, row and column of a pixel of the walk. */
+/* Image, row and column of a pixel in the loop. */
 struct position {
     int n, row, column;
 };
@@ -55,7 +56,7 @@ __device__ inline struct position locate(const struct geometry &g, unsigned pixe
     return at;
 }
 
-/* Element number of a pixel's first channel in a tensor of these heights and widths. */
+/* Returns the element index of a pixel's first channel in a tensor of this height and width. */
 __device__ inline size_t pixel_at(int n, int height, int row, int width, int column,
                                   unsigned channels)
 {
@@ -75,7 +76,7 @@ __global__ void forward_kernel(geometry g, const T *__restrict__ x, T *__restric
         const struct position at = locate(g, o);
         const int top = K ? at.row * K : at.row * g.s.stride[0] - g.s.pad[0];
         const int left = K ? at.column * K : at.column * g.s.stride[1] - g.s.pad[1];
-        /* The part of the window that lies inside of x, in places of the window. */
+        /* The range of the window inside x, in window coordinates. */
         const int kernel = K ? K : g.s.kernel[1];
         int i0 = 0, i1 = K, j0 = 0, j1 = K;
         float share = g.share;
@@ -98,7 +99,7 @@ __global__ void forward_kernel(geometry g, const T *__restrict__ x, T *__restric
             for (int j = j0; j < j1; j += U) {
                 float v[U][V];
 #pragma unroll
-                for (int u = 0; u < U; u++) /* past the end: the last again, not used */
+                for (int u = 0; u < U; u++) /* past the end: reloads the last, unused */
                     ss::load(line + (size_t)(left + min(j + u, j1 - 1)) * g.channels, v[u]);
 #pragma unroll
                 for (int u = 0; u < U; u++) {
@@ -131,7 +132,7 @@ __global__ void forward_kernel(geometry g, const T *__restrict__ x, T *__restric
     }
 }
 
-/* Gradients of V outputs as the element of dx at place `place` of their window gets them. */
+/* Adds the gradients of V outputs for the element of dx at position `place` of their window. */
 template <typename T, int V, bool MAX>
 __device__ inline void take(const T *__restrict__ dy, const uint8_t *__restrict__ argmax, size_t at,
                             int place, float share, float (&sum)[V])
@@ -151,7 +152,7 @@ __device__ inline void take(const T *__restrict__ dy, const uint8_t *__restrict_
     }
 }
 
-/* The windows begin <= p < end that cover row (or column) `row` of x. */
+/* The windows [begin, end) that cover row (or column) `row` of x. */
 struct cover {
     int begin, end;
 };
@@ -159,7 +160,7 @@ __device__ inline struct cover covering(const struct geometry &g, int axis, int 
 {
     const int padded = row + g.s.pad[axis], kernel = g.s.kernel[axis];
     struct cover out;
-    if (g.s.kind == SS_POOL_ADAPTIVE) { /* as a window covers rows, so a row's windows follow */
+    if (g.s.kind == SS_POOL_ADAPTIVE) { /* the formula of windows, with input and output swapped */
         const int in = axis ? g.w : g.h;
         out.begin = (int)((int64_t)row * outputs / in);
         out.end = (int)(((int64_t)(row + 1) * outputs + in - 1) / in);
@@ -204,8 +205,8 @@ __global__ void backward_kernel(geometry g, const T *__restrict__ dy,
     }
 }
 
-/* Windows of 2x2 side by side: a thread writes the four elements of dx of one window, or zeros
- * where an odd row or column of x is in no window. */
+/* Adjacent 2x2 windows: a thread writes the four elements of dx of one window, or zeros where no
+ * window covers an odd row or column of x. */
 template <typename T, int V, bool MAX>
 __global__ void backward_2x2_kernel(geometry g, const T *__restrict__ dy,
                                     const uint8_t *__restrict__ argmax, T *__restrict__ dx)
@@ -238,7 +239,7 @@ __global__ void backward_2x2_kernel(geometry g, const T *__restrict__ dy,
     }
 }
 
-/* ---- choosing and launching ---- */
+/* ---- kernel selection and launch ---- */
 
 bool is_2x2(const struct ss_pool_shape *s)
 {
@@ -253,7 +254,7 @@ bool has_vectors(const struct ss_device *gpu, const struct ss_pool_shape *s)
     return s->x.block % (16 / (int)ss_dtype_bytes(ss_cuda_dtype(gpu))) == 0;
 }
 
-/* Threads walk over images of height x width pixels. */
+/* Makes the geometry of threads that loop over images of height x width pixels. */
 struct geometry geometry_make(const struct ss_device *gpu, const struct ss_pool_shape *s,
                               int height, int width)
 {
@@ -314,13 +315,14 @@ void backward_launch(const struct ss_device *gpu, const struct ss_pool_shape *s,
               static_cast<T *>(dx));
 }
 
-/* Pixel numbers, rows with their padding included, are ints. */
+/* Checks that pixel indices fit into an int, including rows with their padding. */
 enum ss_status check_pixels(const struct ss_act *a)
 {
     if ((double)a->n * a->h * a->w <= (double)(INT32_MAX - 16))
         return SS_OK;
-    return ss_fail(SS_ERR_SHAPE, "pooling: %d images of %dx%d pixels; 2^31 in all are too many",
-                   a->n, a->h, a->w);
+    return ss_fail(SS_ERR_SHAPE,
+                   "pooling: %d images of %dx%d pixels; the total must be less than 2^31", a->n,
+                   a->h, a->w);
 }
 
 } // namespace
@@ -329,7 +331,7 @@ static enum ss_status check_shape(const struct ss_pool_shape *s)
 {
     const struct ss_act *x = &s->x, *y = &s->y;
     if (s->kind == SS_POOL_MAX && s->kernel[0] * s->kernel[1] > MOST_PLACES)
-        return ss_fail(SS_ERR_SHAPE, "pooling: a window of %dx%d; at most %d places are possible",
+        return ss_fail(SS_ERR_SHAPE, "pooling: a window of %dx%d; the limit is %d positions",
                        s->kernel[0], s->kernel[1], MOST_PLACES);
     if (x->n < 1 || x->c < 1 || x->h < 1 || x->w < 1 || x->block < x->c)
         return ss_fail(SS_ERR_SHAPE,
@@ -339,8 +341,8 @@ static enum ss_status check_shape(const struct ss_pool_shape *s)
     SS_TRY(check_pixels(x));
     if (!ss_pool_follows(s))
         return ss_fail(SS_ERR_SHAPE,
-                       "pooling: kernel %dx%d, stride %dx%d, padding %dx%d (at most half the kernel) "
-                       "make no (%d,%d,%d,%d) of (%d,%d,%d,%d)",
+                       "pooling: kernel %dx%d, stride %dx%d, padding %dx%d (at most half the "
+                       "kernel) do not produce (%d,%d,%d,%d) from (%d,%d,%d,%d)",
                        s->kernel[0], s->kernel[1], s->stride[0], s->stride[1], s->pad[0], s->pad[1],
                        y->n, y->c, y->h, y->w, x->n, x->c, x->h, x->w);
     return check_pixels(y);
@@ -371,7 +373,7 @@ void ss_cuda_pool_destroy(struct ss_pool_kernel *p)
     free(p);
 }
 
-/* argmax: one byte an output, the row-major place in the window. */
+/* argmax: one byte per output, the row-major index in the window. */
 size_t ss_cuda_pool_workspace_bytes(const struct ss_pool_kernel *p)
 {
     return p->shape.kind == SS_POOL_MAX ? ss_act_elements(&p->shape.y) : 0;
@@ -398,7 +400,7 @@ enum ss_status ss_cuda_pool_backward(struct ss_pool_kernel *pool, const void *dy
     const struct ss_pool_shape *shape = &pool->shape;
     const uint8_t *argmax = static_cast<const uint8_t *>(workspace);
     if (shape->kind == SS_POOL_MAX && !argmax)
-        return ss_fail(SS_ERR_INVALID, "max pooling: backward pass without the places of maxima");
+        return ss_fail(SS_ERR_INVALID, "max pooling: backward pass without the workspace (argmax)");
     if (shape->kind == SS_POOL_MAX)
         SS_DISPATCH(ss_cuda_dtype(gpu), backward_launch<T, true>(gpu, shape, dy, argmax, dx));
     else

@@ -1,5 +1,5 @@
-/* softmax.cu: what attention.c does between its products. A warp has a row; sums meet by shuffles,
- * so their order is fixed. */
+/* softmax.cu: the softmax of attention.c, between its products. One warp per row; sums use
+ * shuffles, in a fixed order. */
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/norm_act.cuh"
 extern "C" {
@@ -28,7 +28,7 @@ __device__ inline float max_warp(float v)
     return v;
 }
 
-/* The row's place in scores and in saved; past the end the last one. */
+/* A row's offset in scores and index in saved; if not live, those of row 0. */
 struct row_of {
     size_t scores, saved;
     int lane;
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* p and ds may be scores and dp. */
+/* Backward. p and ds may be scores and dp. */
 template <typename T>
 __global__ void __launch_bounds__(THREADS)
     gradient_kernel(ss_softmax_shape s, const float *scores, const float *dp, const float *saved,

@@ -1,4 +1,4 @@
-/* table.c: CUDA's table. */
+/* table.c: CUDA's kernel table. */
 #include "kernels/cuda/gpu.h"
 
 const struct ss_kernels ss_cuda_kernels = {

@@ -1,5 +1,5 @@
-/* tokens.cu: a map's places as a sequence, and one place of a sequence (kernels/list.h). Passes over
- * memory, 16 bytes a thread and turn where channels are whole vectors. */
+/* tokens.cu: converts a map to a sequence, and selects one token of a sequence (kernels/list.h).
+ * Memory-bound; 16 bytes per thread and iteration if channels are whole vectors. */
 #include "kernels/cuda/grid.cuh"
 
 namespace
@@ -10,7 +10,7 @@ using namespace ss;
 constexpr unsigned THREADS = 256;
 
 struct sequence {
-    size_t images, pixels, tokens, width; /* width: vectors of a place */
+    size_t images, pixels, tokens, width; /* width: vectors per token */
     int class_token;
 };
 
@@ -48,7 +48,7 @@ template <typename T, int V> __global__ void tokens_gradient_kernel(sequence s, 
     }
 }
 
-/* The first `tokens` of all images, added up in their order. */
+/* Adds the gradients of the first `tokens` tokens over all images, in order. */
 template <typename T, int V>
 __global__ void tokens_parameters_kernel(sequence s, size_t tokens, const T *dy,
                                          float *dclass_token, float *dpositions, ss_scaler *scaler)
@@ -79,7 +79,8 @@ __global__ void tokens_parameters_kernel(sequence s, size_t tokens, const T *dy,
     tell(scaler, found);
 }
 
-/* x (images,tokens,width): one of its tokens, or all with that one's gradient and zeros. */
+/* x (images,tokens,width). Forward: selects one token; backward: its gradient, zeros
+ * elsewhere. */
 template <typename T, int V>
 __global__ void token_forward_kernel(sequence s, size_t index, const T *x, T *y)
 {
@@ -193,7 +194,7 @@ ss_status token_backward(const ss_device *gpu, const ss_act *shape, int index, c
 
 } // namespace
 
-/* FUNCTION(gpu, shape, ...) by vectors, or numbers one by one. */
+/* Calls FUNCTION(gpu, shape, ...) for vectors, or for single elements. */
 #define BY_VECTORS(function, channels, ...)                                                        \
     SS_DISPATCH(gpu->options.dtype,                                                                \
                 status = (channels) % format<T>::vector                                            \

@@ -1,5 +1,5 @@
-/* update.cu: an optimizer's update of a whole bucket, in one kernel where no norms are needed, and sums
- * of squares. */
+/* update.cu: an optimizer's update of a whole bucket, in one kernel unless norms are needed, and
+ * sums of squares. */
 #include "kernels/cuda/grid.cuh"
 
 extern "C" {
@@ -12,7 +12,8 @@ namespace
 constexpr unsigned THREADS = 256;
 constexpr int V = ss::format<float>::vector;
 
-/* Every thread of the block gets nothing but the first, which gets the block's sums. */
+/* Adds a and b over the block. Only the first thread gets the sums; others get undefined
+ * values. */
 __device__ void block_sums(double &a, double &b)
 {
     __shared__ double part[2][THREADS / 32];
@@ -36,8 +37,8 @@ __device__ void block_sums(double &a, double &b)
     __syncthreads();
 }
 
-/* The calling thread's vectors. T: the format of the weights' copy. Gradients are divided by the loss
- * scale, a power of two: exact but for gradients near the smallest numbers. */
+/* Updates the calling thread's vectors. T: the format of the weights' copy. Gradients are divided
+ * by the loss scale, a power of two: exact except for gradients near the smallest numbers. */
 template <typename T, enum ss_rule RULE>
 __device__ void update_vectors(const struct ss_update &u, const struct ss_rule_terms &terms,
                                float scale, size_t begin, size_t end, size_t step)
@@ -92,7 +93,7 @@ __global__ void update_kernel(struct ss_update u, struct ss_rule_terms terms)
                             ss::flat_step() * V);
 }
 
-/* A chunk a block and turn. ratio: NULL but of a rule with norms. */
+/* One chunk per block and iteration. ratio: NULL except for rules with norms. */
 template <typename T, enum ss_rule RULE>
 __global__ void update_spans_kernel(struct ss_update u, const float *ratio)
 {
@@ -114,7 +115,7 @@ __global__ void update_spans_kernel(struct ss_update u, const float *ratio)
     }
 }
 
-/* Two sums of squares of each chunk: of its weights, and of its direction. */
+/* Computes two sums of squares per chunk: of the weights, and of the direction. */
 template <enum ss_rule RULE> __global__ void norms_kernel(struct ss_update u, double *sums)
 {
     __shared__ struct ss_rule_terms terms[1];
@@ -145,7 +146,7 @@ template <enum ss_rule RULE> __global__ void norms_kernel(struct ss_update u, do
     }
 }
 
-/* A span a block and turn. */
+/* One span per block and iteration. */
 __global__ void ratios_kernel(struct ss_update u, const double *sums, float *ratio)
 {
     if (u.scaler && u.scaler->found)
@@ -227,7 +228,7 @@ template <typename T> void dispatch(struct ss_device *gpu, const struct ss_updat
 enum ss_status ss_cuda_update(struct ss_device *gpu, const struct ss_update *u)
 {
     if (u->count % 16 != 0)
-        return ss_fail(SS_ERR_SHAPE, "update: a bucket of %zu elements; a multiple of 16 is needed",
+        return ss_fail(SS_ERR_SHAPE, "update: a bucket of %zu elements; must be a multiple of 16",
                        u->count);
     for (int k = 0; k < ss_rule_states(u->rule); k++)
         if (!u->state[k])
@@ -241,7 +242,7 @@ enum ss_status ss_cuda_update(struct ss_device *gpu, const struct ss_update *u)
     return SS_OK;
 }
 
-/* Partial sums of two kinds a chunk, then a ratio a span. */
+/* Reserves two partial sums per chunk, and one ratio per span. */
 enum ss_status ss_cuda_update_reserve(struct ss_device *gpu, size_t chunks)
 {
     return ss_cuda_reserve_update(gpu, chunks * (2 * sizeof(double) + sizeof(float)));

@@ -1,4 +1,4 @@
-/* wire.cu: see wire.h. */
+/* wire.cu: packs gradients for communication, see kernels/list.h. */
 #include "kernels/cuda/grid.cuh"
 
 namespace
@@ -68,7 +68,7 @@ enum ss_status check(enum ss_dtype dtype)
 {
     if (dtype == SS_DTYPE_F16 || dtype == SS_DTYPE_BF16)
         return SS_OK;
-    return ss_fail(SS_ERR_INVALID, "gradients are packed to fp16 or bf16, not to %s",
+    return ss_fail(SS_ERR_INVALID, "gradients can be packed to fp16 or bf16, not to %s",
                    ss_dtype_name(dtype));
 }
 

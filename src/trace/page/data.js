@@ -1,4 +1,4 @@
-// What the page shows, unpacked from the numbers that the trace's export wrote (export_html.c).
+// Unpacks the page's data, as written by the export (export_html.c).
 "use strict";
 addEventListener("error", (e) => {
   const place = document.getElementById("warnings");
@@ -8,7 +8,7 @@ addEventListener("error", (e) => {
 
 const trace = JSON.parse(document.getElementById("trace").textContent);
 
-// Colours that stay apart for colour-blind readers (Okabe and Ito); collectives are hatched as well.
+// Colors distinguishable for colorblind readers (Okabe and Ito); collectives are also hatched.
 const KINDS = {
   "load": ["Load", "#56b4e9"],
   "upload": ["Upload", "#8fa3b8"],
@@ -40,7 +40,7 @@ const SHARES = [
   ["Idle: nothing to do", "#d3d8de"],
 ];
 
-// One row of the timeline: slices in the order of time, none of which overlaps another.
+// One row of the timeline: slices sorted by time, without overlaps.
 function unpackTrack(packed, rank) {
   const n = packed.n, numbers = packed.data;
   const track = {
@@ -60,7 +60,7 @@ function unpackTrack(packed, rank) {
   return track;
 }
 
-// Slices of critical paths get a mark; the last slice of a task is the GPU's, where it has two.
+// Flag the slices on critical paths; if a task has two slices, the last one is the GPU's.
 function markPath(rank) {
   const wanted = new Set();
   for (let i = 0, step = 0; i < rank.path.length; i += 2) {

@@ -1,6 +1,6 @@
 #!/bin/sh
-# embed.sh FOLDER: the page as C text on stdout: one HTML file with style and script in it, as two arrays,
-# what comes before the data and what after.
+# embed.sh FOLDER: print the page as C source: one HTML file with inline style and script, as two arrays with
+# the text preceding and following the data.
 set -eu
 cd "$1"
 
@@ -14,7 +14,7 @@ page() {
     done <page.html
 }
 
-# array NAME: stdin as bytes
+# array NAME: print stdin as an array of bytes
 array() {
     printf 'const char %s[] = {\n' "$1"
     od -An -v -tu1 | sed 's/^ *//; s/  */, /g; s/$/,/'

@@ -1,4 +1,4 @@
-# The page of `starstep trace export`: the build makes C text of it, so that the program needs no file.
+# The page of `starstep trace export`, compiled into the program so that it needs no file at run time.
 PAGE_FILES = src/trace/page/page.html src/trace/page/page.css src/trace/page/data.js \
 	src/trace/page/timeline.js src/trace/page/use.js src/trace/page/page.js
 EXTRA_DIST += $(PAGE_FILES) src/trace/page/embed.sh

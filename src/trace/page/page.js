@@ -1,4 +1,4 @@
-// Controls, the bars of steps, the table of buckets, the page's head.
+// Controls, the bars per step, the table of buckets, the page's header.
 const byId = (id) => document.getElementById(id);
 let chosenStep = null, chosenRank = -1;
 
@@ -6,7 +6,7 @@ function percent(part, whole) {
   return whole > 0 ? (100 * part / whole).toFixed(1) + "\u00a0%" : "\u2013";
 }
 
-// The legend's swatches are drawn as the boxes are.
+// The legend's swatches are drawn like the boxes.
 function addLegend(list, entries) {
   for (const [name, colour, hatched] of entries) {
     const item = byId(list).appendChild(document.createElement("li"));
@@ -25,7 +25,7 @@ function addLegend(list, entries) {
   }
 }
 
-// Steps: of one rank, or the mean of the ranks that have the step.
+// Steps of one rank, or the mean over the ranks that have the step.
 // [step, window, compute, communication, both, idle...]
 function stepRows() {
   const rows = new Map();
@@ -54,7 +54,7 @@ function drawBars() {
   const rows = bars.rows = stepRows(), bottom = height - 42, top = 10;
   if (!rows.length) {
     p.fillStyle = "#5b6675";
-    p.fillText("No step of this trace is whole.", bars.left, height / 2);
+    p.fillText("No step of this trace is complete.", bars.left, height / 2);
     return;
   }
   const most = Math.max(...rows.map((r) => r[1])) || 1, scale = (bottom - top) / most;
@@ -136,7 +136,7 @@ function collectiveName(b) {
 // Times of a bucket: [rank, bucket, delay mean, median, max, duration mean, median, max, skew mean, max,
 // algorithm bandwidth, bus bandwidth, share of waiting, count]
 function fillBuckets() {
-  const table = byId("buckets"), head = ["Bucket", "Bytes", "That travel", "Delay", "median", "max", "Duration", "median", "max",
+  const table = byId("buckets"), head = ["Bucket", "Bytes", "Sent", "Delay", "median", "max", "Duration", "median", "max",
     "Algorithm bandwidth", "Bus bandwidth", "Waiting for the last rank", "Skew", "max"];
   const all = chosenRank < 0;
   table.replaceChildren();
@@ -167,7 +167,7 @@ function showStep(step) {
   show(begin - margin, end + margin);
   update();
 }
-// Batches of the first steps were loaded long before these: the view begins where work does.
+// The first batches are loaded long before the steps: begin the view at the first computing work.
 function showAll() {
   const begin = stepNumbers.length ? windows.get(stepNumbers[0])[0] : firstTime;
   chosenStep = null;
@@ -205,7 +205,7 @@ addEventListener("resize", () => {
 
 function describe() {
   const [first, last] = [stepNumbers[0], stepNumbers[stepNumbers.length - 1]];
-  const steps = first === undefined ? "no whole step" : first === last ? "step " + first : "steps " + first + " to " + last;
+  const steps = first === undefined ? "no complete step" : first === last ? "step " + first : "steps " + first + " to " + last;
   document.title = "starstep trace: " + trace.model;
   byId("title").textContent = "Trace of " + trace.model;
   byId("facts").textContent = [trace.ranks + (trace.ranks > 1 ? " ranks" : " rank"), trace.device, "collectives by " + trace.backend,
@@ -214,8 +214,8 @@ function describe() {
   if (trace.rank.length < trace.ranks) bad.push("Only " + trace.rank.length + " of " + trace.ranks + " ranks have a trace here.");
   if (trace.clock_error > 0) bad.push("Clocks of ranks may differ by " + showTime(trace.clock_error) + ".");
   for (const rank of trace.rank) {
-    if (rank.lost) bad.push("Rank " + rank.rank + " lost " + rank.lost + " marks.");
-    if (!rank.ended) bad.push("The trace of rank " + rank.rank + " ends early: its run was cut off.");
+    if (rank.lost) bad.push("Rank " + rank.rank + " lost " + rank.lost + " events.");
+    if (!rank.ended) bad.push("The trace of rank " + rank.rank + " ends early: the run was killed.");
   }
   byId("warnings").textContent = bad.join(" ");
   byId("warnings").hidden = !bad.length;

@@ -1,6 +1,6 @@
-// The timeline: one row per track, on a canvas that shows what is in view and nothing else.
+// The timeline: one row per track, on a canvas that covers only the visible area.
 const LABELS = 150, AXIS = 26, ROW = 21, HEAD = 20, GAP = 8;
-const LEVELS = 4; // shades, for columns of the screen that are busy for part of their time
+const LEVELS = 4; // shades for pixel columns that are busy for part of their time
 const canvas = document.getElementById("timeline");
 const scroller = document.getElementById("scroller");
 const pen = canvas.getContext("2d", { alpha: false });
@@ -8,7 +8,7 @@ const view = { begin: firstTime, end: lastTime, width: 0, height: 0, scale: 1 };
 const shades = kinds.map((kind) => Array.from({ length: LEVELS }, (_, i) => mix(kind[1], (i + 1.6) / (LEVELS + 0.6))));
 const boxes = kinds.map(() => Array.from({ length: LEVELS }, () => []));
 let showPath = false, hovered = null, pending = false;
-let seen = 0; // slices that the last drawing met
+let seen = 0; // slices visited by the last drawing
 
 let contentHeight = AXIS;
 for (const rank of trace.rank) {
@@ -80,8 +80,8 @@ function fit() {
   clampView();
 }
 
-// Boxes of a track. Slices thinner than the screen can show share its columns: a column has the
-// colour of the longest of them, the lighter the less of its time is busy.
+// Draw the boxes of a track. Slices narrower than a pixel share a column: it has the color of the
+// longest of them, and is lighter the less of its time is busy.
 function collect(track, y) {
   const { begin, end, kind } = track, scale = view.scale, offset = LABELS - view.begin * scale;
   let column = -1, longest = 0, busy = 0, best = 0, last = null, lastKey = -1;
@@ -94,7 +94,7 @@ function collect(track, y) {
     column = -1;
   };
   let i = firstAbove(end, view.begin);
-  // An empty slice ends where it begins: the one at the very edge is in view, too.
+  // An empty slice ends where it begins: one exactly at the edge is visible too.
   while (i > 0 && end[i - 1] >= view.begin) i--;
   for (; i < track.n && begin[i] <= view.end; i++) {
     const from = begin[i] * scale + offset, length = end[i] - begin[i], width = length * scale;
@@ -138,7 +138,7 @@ function drawBoxes() {
     }
 }
 
-// Names in boxes that have room, outlines of the critical path.
+// Names in sufficiently wide boxes, and outlines of the critical path.
 function drawDetails(track, y) {
   const { begin, end } = track, least = (showPath ? 0.7 : 14) / view.scale;
   for (let i = firstAbove(end, view.begin); i < track.n && begin[i] < view.end; i++) {
@@ -154,7 +154,7 @@ function drawDetails(track, y) {
     pen.fillText(name, left + 4, y + ROW / 2 - 1.5);
   }
 }
-// The colour says what is forward and what backward. Where there is no room, a bucket has its number.
+// The color distinguishes forward and backward. In narrow boxes, a bucket is shown by its number.
 function label(track, i, letters) {
   const task = track.task[i], bucket = track.rank.bucket[task], name = track.rank.name[task].replace(/^(fwd|bwd) /, "");
   if (name.length <= letters) return name;
@@ -187,7 +187,7 @@ function drawAxis() {
   pen.fillRect(0, AXIS - 1, view.width, 1);
 }
 
-// Behind a rank's rows: the windows of its steps, every other one shaded, with numbers above.
+// Background of a rank's rows: the windows of its steps, alternately shaded, with numbers above.
 function drawSteps(rank, y, height) {
   pen.fillStyle = "#e9edf2";
   pen.fillRect(0, y, view.width, HEAD - 2);
@@ -262,7 +262,7 @@ function draw() {
   drawAxis();
 }
 
-// Moving about.
+// Navigation.
 function zoom(factor, x) {
   const at = toTime(Math.max(x, LABELS));
   show(at - (at - view.begin) * factor, at + (view.end - at) * factor);
@@ -271,7 +271,7 @@ canvas.addEventListener("wheel", (e) => {
   if (e.offsetX < LABELS) return; // the ranks scroll
   e.preventDefault();
   if (e.shiftKey) {
-    scroller.scrollTop += e.deltaY || e.deltaX; // browsers take Shift for sideways
+    scroller.scrollTop += e.deltaY || e.deltaX; // with Shift, browsers report horizontal scrolling
     return;
   }
   if (Math.abs(e.deltaX) > Math.abs(e.deltaY)) show(view.begin + e.deltaX / view.scale, view.end + e.deltaX / view.scale);
@@ -312,7 +312,7 @@ canvas.addEventListener("keydown", (e) => {
 });
 scroller.addEventListener("scroll", redraw);
 
-// What is under the pointer.
+// Tooltip for the slice under the pointer.
 const tip = document.getElementById("tip");
 function find(x, y) {
   if (x < LABELS || y < AXIS) return null;
@@ -344,7 +344,7 @@ function facts(track, i) {
   if (bucket >= 0) {
     list.push(["Bucket", trace.buckets[bucket][2]]);
     list.push(["Bytes", showBytes(trace.buckets[bucket][0]) + (trace.buckets[bucket][1] !== trace.buckets[bucket][0]
-      ? ", " + showBytes(trace.buckets[bucket][1]) + " travel" : "")]);
+      ? ", " + showBytes(trace.buckets[bucket][1]) + " sent" : "")]);
     if (kinds[track.kind[i]][2] && length > 0) list.push(["Bandwidth", showRate(trace.buckets[bucket][1] / length)]);
   }
   return list;

@@ -3,7 +3,7 @@ const MEMORY = [["Host", "#0072b2"], ["Device", "#e69f00"]];
 const memoryBegin = Math.min(...trace.rank.map((r) => r.memory.length ? r.memory[0] : Infinity), firstTime);
 const memoryEnd = Math.max(...trace.rank.map((r) => r.memory.length ? r.memory[r.memory.length - 3] : -Infinity), lastTime);
 
-// Share of the steps' time in which each worker of a rank was busy; step null: of all steps.
+// Utilization of each worker of a rank in a step; step null: in all steps.
 function stepsAt(rank, step) {
   return rank.steps.map((s, i) => step === null || s[0] === step ? i : -1).filter((i) => i >= 0);
 }
@@ -15,7 +15,7 @@ function busyShares(rank, step) {
   return rank.workers.map((w) => [w.name, window > 0 ? at.reduce((sum, i) => sum + w.busy[i], 0) / window : NaN]);
 }
 
-// As the timeline's rows are called.
+// Same names as the timeline's rows.
 const ON_GPU = { compute: "enqueues compute", comm: "enqueues comm", copy: "enqueues copy", "compute lane": "GPU compute",
   "comm lane": "GPU communication", "copy lane": "GPU copies" };
 function workerName(name) {
@@ -33,7 +33,7 @@ function fillWorkers(ranks, step) {
     top.append(Object.assign(document.createElement("th"), { textContent: text }));
   for (const [name, shares] of names) {
     const whole = shares.reduce((sum, x) => sum + x[2], 0), row = body.insertRow();
-    const mean = shares.reduce((sum, x) => sum + x[0] * x[2], 0) / whole; // as compute's in the summary
+    const mean = shares.reduce((sum, x) => sum + x[0] * x[2], 0) / whole; // as for compute in the summary
     const show = (x) => (100 * x[0]).toFixed(1) + "\u00a0% (rank " + x[1] + ")";
     row.insertCell().textContent = workerName(name);
     row.insertCell().append(Object.assign(document.createElement("i"), { style: "width:" + Math.min(100 * mean, 100) + "%" }));
@@ -43,10 +43,10 @@ function fillWorkers(ranks, step) {
     row.insertCell().textContent = show(sorted[0]);
     row.insertCell().textContent = show(sorted[sorted.length - 1]);
   }
-  if (!body.rows.length) body.insertRow().insertCell().textContent = "No step of this trace is whole.";
+  if (!body.rows.length) body.insertRow().insertCell().textContent = "No step of this trace is complete.";
 }
 
-// Of the largest sample of some ranks: [bytes, rank]; which: 1 host, 2 device.
+// The largest sample of some ranks: [bytes, rank]; which: 1 host, 2 device.
 function mostMemory(ranks, which) {
   let most = [0, -1];
   for (const rank of ranks)
@@ -68,7 +68,7 @@ function drawMemory(ranks, step) {
   const most = Math.max(mostMemory(ranks, 1)[0], mostMemory(ranks, 2)[0]), x = (t) => left + (t - memoryBegin) * chart.scale;
   if (!most) {
     p.fillStyle = "#5b6675";
-    p.fillText("No sample of memory lies in these steps.", left, height / 2);
+    p.fillText("No memory sample in these steps.", left, height / 2);
     return;
   }
   const w = windows.get(step);
@@ -136,7 +136,7 @@ function showUse(ranks, step) {
     return most[1] < 0 ? "" : name.toLowerCase() + " " + showBytes(most[0]) + (ranks.length > 1 ? " (rank " + most[1] + ")" : "");
   }).filter((text) => text);
   document.getElementById("most").textContent = (parts.length ? "Most: " + parts.join(", ") + ". " : "") +
-    "The host\u2019s is what is resident of the process" + (trace.device === "cuda" ? "; the device\u2019s is what the run allocated there." : ".");
+    "Host: resident memory of the process" + (trace.device === "cuda" ? "; device: memory allocated by the run." : ".");
   document.getElementById("of-workers").textContent = "\u00b7 " + (step === null ? "all steps" : "step " + step) +
     (ranks.length > 1 ? ", mean of " + ranks.length + " ranks" : trace.rank.length > 1 ? ", rank " + ranks[0].rank : "");
   document.getElementById("of-memory").textContent = trace.rank.length < 2 ? "" : ranks.length > 1 ? "\u00b7 a line for each rank" : "\u00b7 rank " + ranks[0].rank;

@@ -1,4 +1,4 @@
-/* alloc_failure.h: a call of ours at each place where it may lack memory. For tests that leak_counter.c is linked into. */
+/* alloc_failure.h: fails each allocation of a call in turn. For tests that link leak_counter.c. */
 #ifndef SS_TESTS_ALLOC_FAILURE_H
 #define SS_TESTS_ALLOC_FAILURE_H
 
@@ -11,9 +11,11 @@
 
 enum { ALLOC_FAILURE_MOST = 400 };
 
-/* Each allocation of call(arg), but not more than ALLOC_FAILURE_MOST, fails once: the call says so, with about the bytes that
- * were wanted (of several arrays, it tells one's), and keeps nothing. Without a fault it succeeds and keeps nothing
- * either. does_without: some may be left out, and it succeeds all the same. */
+/* Calls call(arg) repeatedly; each call fails one of its allocations, up to ALLOC_FAILURE_MOST.
+ * Asserts that the call reports the failure with approximately the requested bytes (of several
+ * arrays, the bytes of one) and leaks no block. Without a fault the call must succeed without a
+ * leak. does_without: 1 if some allocations are optional, so that the call may succeed without
+ * them. */
 static inline void fails_each_allocation(enum ss_status (*call)(void *arg), void *arg,
                                          int does_without)
 {
@@ -34,7 +36,7 @@ static inline void fails_each_allocation(enum ss_status (*call)(void *arg), void
         if (!well || leak_counter_blocks() != before)
             leak_counter_tell_failed();
         ck_assert_msg(well, "allocation %ld, %zu bytes: %d, %s", at, wanted, (int)status, said);
-        ck_assert_msg(leak_counter_blocks() == before, "allocation %ld: %ld blocks are kept", at,
+        ck_assert_msg(leak_counter_blocks() == before, "allocation %ld: %ld blocks leaked", at,
                       leak_counter_blocks() - before);
         if (!wanted) {
 #ifndef LEAK_COUNTER_NOTHING

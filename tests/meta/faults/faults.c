@@ -1,18 +1,20 @@
-/* faults.c, preloaded: calls that starstep's own code makes are counted by kind, written down, and one of them
- * fails. What other libraries call does not count.
+/* faults.c: fault injection for C library calls, loaded with LD_PRELOAD.
  *
- *   FAULT_CALL=KIND   one of `kinds`; print is what goes to a stream's buffer first, short is a write of
- *                     half of the bytes, behind which the next one fails, signal interrupts what reads
- *                     or waits, which is no fault: it has to be done again; system is the rest of what the
- *                     kernel is asked for. Without: calls of all kinds are written down, and none fails
- *   FAULT_AT=N        which of them fails, from 1; without: none. A child that is forked as number C
- *                     counts from 1000 C on, until it becomes another program
- *   FAULT_ERRNO=E     with this number; without: with the kind's usual one
- *   FAULT_BELOW=DIR   only files below this folder count
- *   FAULT_LOG=FILE    a line for each call that counts: "N kind function PATH[ -> PATH] caller"
+ * Counts and logs the calls of starstep's own code by kind, and makes one of them fail. Calls of
+ * other libraries are not counted.
  *
- * Children inherit all of this and count for themselves. A program that has this linked in instead calls
- * faults_begin() (faults.h). */
+ *   FAULT_CALL=KIND   one of `kinds`. print: output to a stream's buffer. short: writes half of the
+ *                     bytes, and the next write fails. signal: interrupts a read or a wait (EINTR),
+ *                     which the caller must retry. system: other system calls. Unset: calls of all
+ *                     kinds are logged and none fails
+ *   FAULT_AT=N        number of the call that fails, from 1; unset: none. The C-th forked child
+ *                     counts from 1000 C until it calls exec
+ *   FAULT_ERRNO=E     errno of the failure; unset: the default of the kind
+ *   FAULT_BELOW=DIR   counts only files below this folder
+ *   FAULT_LOG=FILE    log with a line per counted call: "N kind function PATH[ -> PATH] caller"
+ *
+ * Children inherit these variables and count separately. A program that links this file calls
+ * faults_begin() (faults.h) instead. */
 #include "faults.h"
 
 #include "tests/meta/faults/ours.h"
@@ -99,14 +101,14 @@ static void write_line(long n, enum kind k, const char *function, const char *pa
                        const void *caller)
 {
     char line[9000];
-    int room = snprintf(line, sizeof line, "%ld %s %s %s%s%s %#lx\n", n, kinds[k].name, function,
+    int capacity = snprintf(line, sizeof line, "%ld %s %s %s%s%s %#lx\n", n, kinds[k].name, function,
                         path ? path : "-", to ? " -> " : "", to ? to : "",
                         (unsigned long)((uintptr_t)caller - ours[nours - 1].begin));
     if (log_fd >= 0)
-        syscall(SYS_write, log_fd, line, room);
+        syscall(SYS_write, log_fd, line, capacity);
 }
 
-/* Does this call fail? path: of the file, NULL where there is none. Sets errno. */
+/* Returns 1 and sets errno if this call shall fail. path: of the file; NULL without a file. */
 static int fails(enum kind k, const char *function, const char *path, const char *to,
                  const void *caller)
 {
@@ -125,7 +127,7 @@ static int fails(enum kind k, const char *function, const char *path, const char
 }
 
 #define FAILS(kind, path) fails(kind, __func__, path, NULL, CALLER)
-/* The function that this one stands in front of. */
+/* The function that this one overrides. */
 #define NEXT(function)                                                                             \
     ({                                                                                             \
         static __typeof__(&function) next;                                                         \
@@ -135,18 +137,18 @@ static int fails(enum kind k, const char *function, const char *path, const char
         next;                                                                                      \
     })
 
-enum { PATH_ROOM = 4096 };
+enum { PATH_CAPACITY = 4096 };
 
-static const char *path_of(int fd, char path[PATH_ROOM])
+static const char *path_of(int fd, char path[PATH_CAPACITY])
 {
     char link[32];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    long n = syscall(SYS_readlinkat, AT_FDCWD, link, path, PATH_ROOM - 1);
+    long n = syscall(SYS_readlinkat, AT_FDCWD, link, path, PATH_CAPACITY - 1);
     path[n > 0 ? n : 0] = '\0';
     return path;
 }
 
-/* Streams in memory have no descriptor, and the standard ones are no files of a run. */
+/* Memory streams have no descriptor; standard streams are excluded. */
 static int is_file(FILE *f)
 {
     return fileno(f) > STDERR_FILENO;
@@ -184,7 +186,7 @@ FILE *fopen(const char *path, const char *mode)
 
 FILE *fdopen(int fd, const char *mode)
 {
-    char path[PATH_ROOM];
+    char path[PATH_CAPACITY];
     return FAILS(OPEN, path_of(fd, path)) ? NULL : NEXT(fdopen)(fd, mode);
 }
 
@@ -200,7 +202,7 @@ int mkdir(const char *path, mode_t mode)
 
 /* ---- write */
 
-/* How many bytes of a write are made; -1: it fails. */
+/* Returns the number of bytes to write; -1 if the write fails. */
 static ssize_t writes(const char *function, const char *path, size_t n, const void *caller)
 {
     if (fails(WRITE, function, path, NULL, caller))
@@ -212,7 +214,7 @@ static ssize_t writes(const char *function, const char *path, size_t n, const vo
 
 ssize_t write(int fd, const void *bytes, size_t n)
 {
-    char path[PATH_ROOM];
+    char path[PATH_CAPACITY];
     const ssize_t made =
         fd > STDERR_FILENO ? writes(__func__, path_of(fd, path), n, CALLER) : (ssize_t)n;
     return made < 0 ? -1 : NEXT(write)(fd, bytes, (size_t)made);
@@ -220,24 +222,24 @@ ssize_t write(int fd, const void *bytes, size_t n)
 
 ssize_t pwrite(int fd, const void *bytes, size_t n, off_t offset)
 {
-    char path[PATH_ROOM];
+    char path[PATH_CAPACITY];
     const ssize_t made = writes(__func__, path_of(fd, path), n, CALLER);
     return made < 0 ? -1 : NEXT(pwrite)(fd, bytes, (size_t)made, offset);
 }
 
 int ftruncate(int fd, off_t size)
 {
-    char path[PATH_ROOM];
+    char path[PATH_CAPACITY];
     return FAILS(WRITE, path_of(fd, path)) ? -1 : NEXT(ftruncate)(fd, size);
 }
 
-/* As when the stream's buffer could not be written. */
+/* Sets the stream's error flag if the call fails, as a failed buffer flush does. */
 static int stream_fails(enum kind k, FILE *f, const char *function, const void *caller)
 {
-    char path[PATH_ROOM];
+    char path[PATH_CAPACITY];
     if (!f || !is_file(f) || !fails(k, function, path_of(fileno(f), path), NULL, caller))
         return 0;
-    f->_flags |= 0x20; /* what ferror() tells: glibc's _IO_ERR_SEEN */
+    f->_flags |= 0x20; /* glibc's _IO_ERR_SEEN, read by ferror() */
     return 1;
 }
 #define STREAM_FAILS(k, f) stream_fails(k, f, __func__, CALLER)
@@ -287,13 +289,13 @@ int fclose(FILE *f)
 
 int fsync(int fd)
 {
-    char path[PATH_ROOM];
+    char path[PATH_CAPACITY];
     return FAILS(SYNC, path_of(fd, path)) ? -1 : NEXT(fsync)(fd);
 }
 
 int fdatasync(int fd)
 {
-    char path[PATH_ROOM];
+    char path[PATH_CAPACITY];
     return FAILS(SYNC, path_of(fd, path)) ? -1 : NEXT(fdatasync)(fd);
 }
 
@@ -331,7 +333,7 @@ static const void *memory_given(void *p, const void *caller)
 
 void *mmap(void *address, size_t n, int protection, int flags, int fd, off_t offset)
 {
-    char path[PATH_ROOM];
+    char path[PATH_CAPACITY];
     return FAILS(MMAP, fd < 0 ? NULL : path_of(fd, path))
                ? MAP_FAILED
                : NEXT(mmap)(address, n, protection, flags, fd, offset);
@@ -349,11 +351,11 @@ int clock_gettime(clockid_t clock, struct timespec *now)
     return FAILS(CLOCK, NULL) ? -1 : NEXT(clock_gettime)(clock, now);
 }
 
-/* ---- what a signal interrupts */
+/* ---- calls that a signal interrupts */
 
 ssize_t read(int fd, void *bytes, size_t n)
 {
-    char path[PATH_ROOM];
+    char path[PATH_CAPACITY];
     return FAILS(SIGNAL, path_of(fd, path)) ? -1 : NEXT(read)(fd, bytes, n);
 }
 
@@ -396,7 +398,7 @@ pid_t fork(void)
     return pid;
 }
 
-/* Whatever their last argument is, it fits into a pointer. */
+/* The last argument of every command fits into a pointer. */
 int fcntl(int fd, int command, ...)
 {
     va_list args;

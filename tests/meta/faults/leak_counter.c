@@ -25,16 +25,16 @@ void leak_counter_tell_failed(void)
 {
 }
 #else
-/* Open addressing; a place whose block was freed is GONE, and is used again. */
+/* Hash table with open addressing. The entry of a freed block is GONE and is reused. */
 enum { PLACES = 1 << 18 };
 static void *blocks[PLACES];
 static char gone;
 #    define GONE ((void *)&gone)
 static long kept;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static atomic_long left; /* to the one that fails; 0: none */
+static atomic_long left; /* allocations until the one that fails; 0: none fails */
 static atomic_size_t failed;
-static void *calls[16]; /* of the one that failed */
+static void *calls[16]; /* backtrace of the failed allocation */
 static int ncalls;
 
 static int memory_fails(const char *function, size_t bytes, const void *caller)
@@ -62,13 +62,13 @@ static void *memory_taken(void *p, const void *caller)
             at = (at + 1) % PLACES;
         blocks[at] = p;
         if (++kept == PLACES / 2)
-            abort(); /* more than any test has */
+            abort(); /* table full: no test has that many blocks */
         pthread_mutex_unlock(&lock);
     }
     return p;
 }
 
-/* A block that is known stays so, whoever makes it larger. */
+/* A counted block remains counted when another library reallocates it. */
 static const void *memory_given(void *p, const void *caller)
 {
     pthread_mutex_lock(&lock);

@@ -1,11 +1,13 @@
-/* leak_counter.h: what a program has taken and not given back, where libraries beside it keep memory of their own and a leak
- * detector would tell of theirs; and memory that it does not get. For a program that leak_counter.c is linked into. */
+/* leak_counter.h: counts leaks of starstep's own code and injects allocation failures.
+ *
+ * Replaces a leak detector where it would also report memory retained by other libraries. For a
+ * program linked with leak_counter.c. */
 #ifndef SS_TESTS_LEAK_COUNTER_H
 #define SS_TESTS_LEAK_COUNTER_H
 
 #include <stddef.h>
 
-/* A sanitizer has functions of its own in front of malloc(): nothing is counted there, and nothing fails. */
+/* Sanitizers replace malloc(): blocks are not counted there, and no allocation fails. */
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 #    define LEAK_COUNTER_NOTHING 1
 #elif defined __has_feature
@@ -14,15 +16,17 @@
 #    endif
 #endif
 
-/* Blocks of memory that starstep's own code has allocated since the program began and that are not free. */
+/* Returns the number of blocks that starstep's own code has allocated since the start of the
+ * program and that are not freed. */
 long leak_counter_blocks(void);
+/* Return the number of open descriptors and of threads. */
 int leak_counter_files(void);
 int leak_counter_threads(void);
 
-/* From now on, the call number `at` by which that code allocates memory fails, or none if `at` is 0. Returns how many
- * bytes the one wanted that failed by the former leak_counter_fail(); 0: none has. */
+/* Makes that code's allocation number `at` from now fail; 0: none. Returns the bytes requested by
+ * the allocation that failed since the previous leak_counter_fail(); 0: none failed. */
 size_t leak_counter_fail(long at);
-/* Where that was, on stderr: functions and places for addr2line. */
+/* Prints the backtrace of the failed allocation to stderr: symbols and addresses for addr2line. */
 void leak_counter_tell_failed(void);
 
 #endif

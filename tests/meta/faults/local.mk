@@ -1,4 +1,4 @@
-# Disks, memory, threads and clocks that fail: a library in front of the program
+# Fault injection for disks, memory, threads and clocks: a preloaded library
 check_LTLIBRARIES += tests/meta/faults/libfaults.la
 tests_meta_faults_libfaults_la_SOURCES = tests/meta/faults/faults.c tests/meta/faults/faults.h tests/meta/faults/memory.h tests/meta/faults/ours.h
 tests_meta_faults_libfaults_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
@@ -7,7 +7,7 @@ UNIT_TESTS += tests/meta/faults/test_alloc_failure
 tests_meta_faults_test_alloc_failure_SOURCES = tests/meta/faults/test_alloc_failure.c tests/data_common.h tests/graph/test_graphs.h $(ALLOC_FAILURE_SOURCES)
 tests_meta_faults_test_alloc_failure_LDADD = $(TEST_LIBS) -lm
 
-# A sanitizer has calls of its own in front of these.
+# Sanitizers override the same calls.
 if !SANITIZED
 UNIT_TESTS += tests/meta/faults/test_faults
 tests_meta_faults_test_faults_SOURCES = tests/meta/faults/test_faults.c tests/meta/faults/faults.c tests/meta/faults/faults.h tests/meta/faults/memory.h tests/meta/faults/ours.h tests/cli/commands.h
@@ -16,7 +16,7 @@ tests_meta_faults_test_faults_LDADD = $(TEST_LIBS)
 endif
 TESTS += tests/meta/faults/test_write_order.sh tests/meta/faults/test_sweep.sh
 
-# Everything that test_sweep.sh takes some of; FAULTS has options of sweep.py
+# All faults, of which test_sweep.sh runs a sample; FAULTS: options of sweep.py
 check-faults: all
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS=
 	STARSTEP='$(abs_top_builddir)/starstep' FAULTS_LIBRARY='$(abs_top_builddir)/tests/meta/faults/.libs/libfaults.so' \

@@ -1,9 +1,12 @@
-/* memory.h: what allocates memory, in front of the C library's functions, whose own names are called: dlsym() itself
- * takes some. For one .c file of a program or library, which defines first:
+/* memory.h: overrides of the C library's allocation functions.
  *
- *   memory_fails(function, bytes, caller)   does this call fail? It has set errno then
- *   memory_taken(p, caller)                 p, NULL too, becomes caller's; returns p
- *   memory_given(p, caller)                 p, NULL too, is given back; returns whose what is made of it will be */
+ * They call glibc's __libc_ names, because dlsym() itself allocates memory. Included by one .c file
+ * of a program or library, which first defines:
+ *
+ *   memory_fails(function, bytes, caller)   returns 1 and sets errno if this call shall fail
+ *   memory_taken(p, caller)                 records p, which may be NULL, for caller; returns p
+ *   memory_given(p, caller)                 removes p, which may be NULL; returns the owner of a
+ *                                           block reallocated from it */
 #ifndef SS_TESTS_MEMORY_H
 #define SS_TESTS_MEMORY_H
 

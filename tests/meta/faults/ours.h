@@ -1,5 +1,5 @@
-/* ours.h: whether a call comes from starstep's own code, of the program or its library, and not from another library
- * or a test. For what stands in front of the C library's functions: nothing here allocates memory. */
+/* ours.h: checks whether a call comes from starstep's program or library, not from another library
+ * or a test. Allocates no memory, so that overrides of C library functions can use it. */
 #ifndef SS_TESTS_OURS_H
 #define SS_TESTS_OURS_H
 
@@ -10,7 +10,7 @@
 
 #define CALLER __builtin_return_address(0)
 
-/* Where that code lies. */
+/* Address ranges of that code. */
 static struct {
     uintptr_t begin, end;
 } ours[16];

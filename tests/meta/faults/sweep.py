@@ -1,11 +1,11 @@
-"""Faults in short runs of starstep, one in each: the Nth call of a kind that starstep's own code makes fails
-(tests/meta/faults/faults.c). Whatever fails, a run ends well or with exit code 1 and one clear line on stderr; never
-by a signal, never too late, and nothing that was complete is lost.
+"""Fault injection in short runs of starstep: the Nth call of a kind made by starstep's own code fails, one per run
+(tests/meta/faults/faults.c). A run must succeed, or exit with code 1 and one error line on stderr. It must not crash or
+hang, and must not lose a complete file.
 
     sweep.py [--seconds S] [--seed N] [--first N] [--case CASE] [--kind KIND] [--at N]
 
-Environment: STARSTEP, FAULTS_LIBRARY. Without --seconds all of the first --first calls of each kind are tried,
-which takes hours; --seed says which ones come first. Exit code: 0 if all ended so, 1 if not."""
+Environment: STARSTEP, FAULTS_LIBRARY. Without --seconds, tries all of the first --first calls of each kind, which
+takes hours; --seed determines their order. Exit code: 0 if no fault was handled incorrectly, 1 otherwise."""
 
 import argparse
 import collections
@@ -50,7 +50,8 @@ def files_of(folder):
 
 
 class Case:
-    """A command in a folder that has the files `begin` of the base folder; `made` is what it writes there."""
+    """A command run in a folder with copies of the base folder's folders `begin`. It writes the folder `made`; `lost`
+    checks for lost files instead of comparing with a run without faults."""
 
     def __init__(self, command, begin, made=None, lost=None):
         self.command, self.begin, self.made, self.lost = command, begin, made, lost
@@ -61,29 +62,29 @@ class Case:
             shutil.copytree(os.path.join(base, name), os.path.join(folder, name), symlinks=True)
 
     def check(self, folder, code):
-        """What is wrong with the files that are there, or None."""
+        """Checks the files after a run; returns a description of the problem, or None."""
         if self.lost:
             return self.lost(folder, code)
         got = files_of(os.path.join(folder, self.made)) if self.made else {}
         for name, content in got.items():
             if name in self.whole and content != self.whole[name]:
-                return "%s is not what it should be" % name
+                return "%s has wrong content" % name
         if code == 0 and set(got) != set(self.whole):
-            return "ended well without %s" % sorted(set(self.whole) ^ set(got))[:3]
+            return "succeeded without %s" % sorted(set(self.whole) ^ set(got))[:3]
         return None
 
 
 def checkpoint_lost(folder, code):
-    """A run's folder: what `latest` names can be evaluated."""
+    """Checks that the checkpoint `latest` can be evaluated."""
     if not os.path.lexists(os.path.join(folder, "run/latest")):
-        return "ended well without a checkpoint" if code == 0 else None
+        return "succeeded without a checkpoint" if code == 0 else None
     done = starstep(["eval", "--data-dir", "data", "--init", "run", "--threads", "1"], folder)
     return done.stderr.strip()[:200] if done.returncode else None
 
 
 def old_checkpoint_lost(folder, code):
     if not os.path.exists(os.path.join(folder, "run/latest/model.safetensors")):
-        return "the checkpoint that was there is lost"
+        return "the previous checkpoint is lost"
     return checkpoint_lost(folder, code)
 
 
@@ -107,7 +108,7 @@ def make_base(base):
 
 
 def count_calls(case, base):
-    """How many calls there are of each kind."""
+    """Returns the number of calls of each kind in a run without faults."""
     with tempfile.TemporaryDirectory() as folder:
         case.prepare(base, folder)
         log = os.path.join(folder, "calls")
@@ -121,21 +122,21 @@ def count_calls(case, base):
 
 
 def complaint(done):
-    """What is wrong with how it ended, or None."""
+    """Checks exit code and stderr of a run; returns a description of the problem, or None."""
     lines = done.stderr.splitlines()
     errors = [line for line in lines if line.startswith("starstep: error: ")]
     others = [line for line in lines if not line.startswith("starstep: ") and not PROGRESS.match(line)]
     if done.returncode not in (0, 1):
         return "exit code %d: %s" % (done.returncode, " | ".join(lines)[:300])
     if others:
-        return "exit code %d, and says: %s" % (done.returncode, " | ".join(others)[:300])
+        return "exit code %d, unexpected line on stderr: %s" % (done.returncode, " | ".join(others)[:300])
     if len(errors) != done.returncode:
-        return "exit code %d with %d lines: %s" % (done.returncode, len(errors), " | ".join(lines)[:300])
+        return "exit code %d with %d error lines: %s" % (done.returncode, len(errors), " | ".join(lines)[:300])
     return None
 
 
 def attempt(case, base, kind, at):
-    """(how it ended, what is wrong or None, the line)"""
+    """Runs a case with one fault; returns (outcome, problem or None, stderr)."""
     with tempfile.TemporaryDirectory() as folder:
         case.prepare(base, folder)
         faults = {"FAULT_CALL": kind, "FAULT_AT": str(at), "FAULT_LOG": os.path.join(base, "calls")}
@@ -146,11 +147,11 @@ def attempt(case, base, kind, at):
             wrong = complaint(done) or case.check(folder, done.returncode)
             return ("refused" if done.returncode else "well"), wrong, done.stderr.strip()
         except subprocess.TimeoutExpired:
-            return "hung", "no end after %d s" % DEADLINE_S, ""
+            return "hung", "timeout after %d s" % DEADLINE_S, ""
 
 
 def where(base, at):
-    """The call that failed."""
+    """Returns the logged call that failed."""
     for line in open(os.path.join(base, "calls"), errors="replace"):
         if line.split()[0] == str(at):
             return " ".join(line.split()[2:])
@@ -158,7 +159,7 @@ def where(base, at):
 
 
 def main():
-    options = argparse.ArgumentParser(description="Faults in short runs")
+    options = argparse.ArgumentParser(description="Fault injection in short runs")
     options.add_argument("--seconds", type=float, default=1e9)
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--first", type=int, default=300)
@@ -175,24 +176,24 @@ def main():
         for name in [o.case] if o.case else CASES:
             calls = count_calls(CASES[name], base)
             if not calls:
-                sys.exit("%s: no calls of starstep's own code were seen" % name)
+                sys.exit("%s: no calls of starstep's own code were logged" % name)
             for kind in [o.kind] if o.kind else KINDS:
                 numbers = [o.at] if o.at else list(range(1, min(calls[kind], o.first) + 1))
                 random.Random("%d %s %s" % (o.seed, name, kind)).shuffle(numbers)
                 places += [(turn, name, kind, at) for turn, at in enumerate(numbers)]
                 table[name, kind]["calls"] = calls[kind]
-        # One of each kind and case in turn, so that any number of seconds has some of all.
+        # Alternates between kinds and cases, so that a short run covers all of them.
         random.Random(o.seed).shuffle(places)
         for _, name, kind, at in sorted(places, key=lambda place: place[0]):
             if time.monotonic() > end:
                 break
             ended, wrong, line = attempt(CASES[name], base, kind, at)
-            # A lock's beat may fail to reach the disk, and StarPU's folder is made elsewhere then. There are as many as
-            # there is time, so a call may not come.
+            # A run may succeed after these failures: a lock's heartbeat is not synced, or StarPU's folder is created
+            # elsewhere. The number of heartbeats depends on time, so the call may not be reached.
             place = where(base, at)
             free = ".lock" in place or "/starstep-new-" in place or place == NOT_REACHED
             if not wrong and ended == "well" and kind in ("sync", "rename") and not free:
-                wrong = "ended well all the same"
+                wrong = "succeeded despite the fault"
             table[name, kind]["tried"] += 1
             table[name, kind]["bad" if wrong else ended] += 1
             if wrong:

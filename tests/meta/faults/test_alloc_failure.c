@@ -1,5 +1,6 @@
-/* test_alloc_failure.c: calls of ours at each place where they may lack memory (alloc_failure.h): they say so, and keep nothing, neither
- * then nor when all goes well. The commands' own ways to end are test_faults'. */
+/* test_alloc_failure.c: fails every allocation of starstep's functions in turn (alloc_failure.h).
+ * Each must report the failure and leak no memory, neither then nor on success. test_faults.c
+ * checks how commands exit. */
 #include "comm/comm.h"
 #include "comm/comm_local.h"
 #include "data/cifar.h"
@@ -37,14 +38,14 @@
 
 static FILE *nowhere;
 
-/* A file or folder of the tests' own. */
+/* Returns the path of a recorded file or folder of the tests. */
 static const char *recorded(const char *name)
 {
     static char path[GOLDEN_PATH];
     return golden_path(path, name);
 }
 
-/* ---- ranks ------------------------------------------------------------------------------------- */
+/* ---- ranks ----------------------------------------------------------------------------------- */
 
 static enum ss_status open_comm(void *arg)
 {
@@ -88,7 +89,7 @@ START_TEST(ranks)
 }
 END_TEST
 
-/* ---- graphs and plans -------------------------------------------------------------------------- */
+/* ---- graphs and plans ------------------------------------------------------------------------ */
 
 static enum ss_status build(void *name)
 {
@@ -214,7 +215,7 @@ START_TEST(buckets)
 }
 END_TEST
 
-/* ---- data -------------------------------------------------------------------------------------- */
+/* ---- data ------------------------------------------------------------------------------------ */
 
 static enum ss_status make_cifar(void *dir)
 {
@@ -299,15 +300,15 @@ START_TEST(data)
     fails_each_allocation(load, dir, 0);
     snprintf(dir, sizeof dir, "%s", in_folder("images"));
     ck_assert_int_eq(ss_make_tinyimagenet(dir, &what), SS_OK);
-    ck_assert_int_eq(load(dir), SS_OK); /* a thread keeps its decoder */
+    ck_assert_int_eq(load(dir), SS_OK); /* the thread retains its decoder */
     fails_each_allocation(load, dir, 0);
     fails_each_allocation(describe, dir, 0);
-    fails_each_allocation(pack, dir, 1); /* its size is estimated if it can be */
+    fails_each_allocation(pack, dir, 1); /* the estimate of its size is optional */
     fails_each_allocation(sample, NULL, 0);
 }
 END_TEST
 
-/* ---- files of a run ---------------------------------------------------------------------------- */
+/* ---- files of a run -------------------------------------------------------------------------- */
 
 static enum ss_status read_weights(void *path)
 {
@@ -438,7 +439,7 @@ START_TEST(reports)
 }
 END_TEST
 
-/* ---- commands, which end in main() --------------------------------------------------------------- */
+/* ---- commands, which end in main() ----------------------------------------------------------- */
 
 static const char *const commands[] = {
     "starstep plan --recipe recipe.json --batch-size 4",
@@ -458,7 +459,7 @@ static const char *const commands[] = {
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
-/* Words of `command`, in the folder that holds what they name. */
+/* Runs a command line in the current folder, which has the files that it names. */
 static enum ss_status run_command(void *command)
 {
     static int runs;

@@ -1,19 +1,25 @@
-/* test_faults.c: commands in which one call fails: of every place in starstep's code that opens, writes, renames,
- * takes memory, starts a thread or reads a clock, the first call there and the last ("# only the first" at the top of
- * a file: the first). The command ends well, with the
- * output that it has without a fault or a line that tells what is missing, or with exit code 1 and one line that tells why;
- * what reads or waits and is interrupted by a signal, which is no fault, does it again.
+/* test_faults.c: runs commands in which one call fails.
  *
- * tests/meta/faults/commands/NAME.txt has commands behind "$ ", the last of which is the one that meets faults, in the
- * folder that those before it have made; what it makes itself is named by a line "# made: WORDS" at the top,
- * what it may print instead by "# or: WORDS", and which exit code besides 0 and 1 it may have by "# exit: CODE".
- * CK_RUN_CASE=NAME.txt is one of them; sweep.py fails all calls, and looks at what is lost. */
+ * For each call site in starstep's code that opens, writes, renames, allocates memory, starts a
+ * thread or reads a clock, its first and its last call fail in turn. The command must either exit
+ * with 0 and the output that it has without a fault, or a line that reports what is missing, or
+ * exit with 1 and one line that gives the reason. A read or wait interrupted by a signal is not an
+ * error and must be retried.
+ *
+ * tests/meta/faults/commands/NAME.txt lists commands after "$ ". The last one is tested; the
+ * preceding ones prepare its folder. Lines at the top of the file:
+ *   # made: WORDS        files that the command creates, removed before each run
+ *   # or: WORDS          output that it may print instead
+ *   # exit: CODE         an exit code allowed besides 0 and 1
+ *   # only the first     only the first call of each site fails
+ *
+ * CK_RUN_CASE=NAME.txt runs one file. sweep.py fails every call and checks for lost files. */
 #include "tests/cli/commands.h"
 #include "tests/meta/faults/faults.h"
 
 enum { PLACES = 2000, DEADLINE_S = 400 };
 
-/* A place in the code, and which calls of its kind were made there first and last. */
+/* A call site, and the numbers of its first and last call among those of its kind. */
 static struct place {
     char kind[16], from[32], what[128];
     long first, last;
@@ -29,7 +35,7 @@ struct fault {
 static void begin(void *arg)
 {
     const struct fault *f = arg;
-    signal(SIGALRM, SIG_DFL); /* not Check's */
+    signal(SIGALRM, SIG_DFL); /* restores the default: Check installs its own handler */
     alarm(DEADLINE_S);
     faults_begin(f->kind, f->at, f->log);
 }
@@ -69,7 +75,7 @@ static void read_places(void)
     fclose(f);
 }
 
-/* Without its numbers: times are never the same. */
+/* Removes all numbers from a text, in place, because times differ between runs. Returns text. */
 static char *plain(char *text)
 {
     char *to = text;
@@ -80,8 +86,9 @@ static char *plain(char *text)
     return text;
 }
 
-/* What is wrong with how a command ended, which would have printed `well`; other: an exit code that it may have. NULL if nothing is. Something that is left
- * out is told on stderr. */
+/* Checks how a command ended. Returns a description of the problem, or NULL. other: an exit code
+ * allowed besides 0 and 1. well: its output without a fault; the output may differ only if stderr
+ * reports what is missing. allowed: output that it may print instead. */
 static const char *complaint(const char *kind, int code, int other, const struct text *well,
                              const char *allowed)
 {
@@ -101,13 +108,13 @@ static const char *complaint(const char *kind, int code, int other, const struct
                              strcmp(plain(out.bytes), well->bytes) != 0;
     free(err.bytes);
     free(out.bytes);
-    return code == 128 + SIGALRM             ? "no end"
-           : code > 1 && code != other       ? "its exit code"
-           : code && !strcmp(kind, "signal") ? "takes a signal for a fault"
+    return code == 128 + SIGALRM             ? "timeout"
+           : code > 1 && code != other       ? "unexpected exit code"
+           : code && !strcmp(kind, "signal") ? "reports an interrupting signal as an error"
            : errors > (code != 0) || (!errors && code && !is_allowed)
-               ? "not one line that tells why"
-           : others       ? "prints something else"
-           : other_output ? "ends well, with other output"
+               ? "error lines do not match the exit code"
+           : others       ? "unexpected line on stderr"
+           : other_output ? "succeeds with different output"
                           : NULL;
 }
 
@@ -142,7 +149,7 @@ START_TEST(every_place)
     add_file(&well, in_folder("out"), "");
     plain(well.bytes);
     read_places();
-    ck_assert_msg(nplaces > 5, "%s: calls in %d places", command, nplaces);
+    ck_assert_msg(nplaces > 5, "%s: only %d call sites", command, nplaces);
     for (int i = 0; i < nplaces; i++)
         for (long at = places[i].first;; at = places[i].last) {
             struct fault fault = {places[i].kind, at, NULL};
@@ -161,8 +168,8 @@ START_TEST(every_place)
             if (only_first || at == places[i].last)
                 break;
         }
-    ck_assert_msg(bad == 0, "%s: %d faults end badly", files.names[_i], bad);
-    fprintf(stderr, "%s: %d places\n", files.names[_i], nplaces);
+    ck_assert_msg(bad == 0, "%s: %d faults are handled incorrectly", files.names[_i], bad);
+    fprintf(stderr, "%s: %d call sites\n", files.names[_i], nplaces);
     free(well.bytes);
     remove_folder();
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Some of the faults of sweep.py, other ones every day: as many as fit into FAULT_SECONDS (30). `make check-faults` tries
-# all of them.
+# A sample of the faults of sweep.py, as many as fit into FAULT_SECONDS (30). The seed changes every day.
+# `make check-faults` runs all of them.
 . "${srcdir:-.}/tests/common.sh"
 . "${srcdir:-.}/tests/meta/faults/preload.sh"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The order in which a checkpoint gets to the disk, so that a power cut at any moment leaves a whole one behind: files
-# are synced before they get their names, a folder before something outside names it, and the run's folder before and
-# after `latest` is switched. libfaults.la writes down who calls what.
+# Checks the order in which a checkpoint is written to disk. A power failure at any time must leave a complete
+# checkpoint: files are synced before they are renamed, a folder before a reference to it is created, and the run's
+# folder before and after `latest` is switched. libfaults.la logs the calls.
 . "${srcdir:-.}/tests/common.sh"
 . "${srcdir:-.}/tests/meta/faults/preload.sh"
 
@@ -13,12 +13,13 @@ recorded() {
     check "a run: exit code" [ $code -eq 0 ]
 }
 
-# What is wrong in $work/calls, one line each
+# disorder SWITCHES: prints each ordering violation in $work/calls, one line each; fails also if `latest` was switched
+# fewer times
 disorder() {
     awk -v run="$work/run" '
         function folder(path) { sub("/[^/]*$", "", path); return path }
         function told(what) { print $1 ": " what; bad = 1 }
-        # Is anything of this name, or below it, not on the disk?
+        # Returns a path, this one or one below it, that is not on disk; empty: none.
         function loose(path, of,    p) {
             for (p in of) if (of[p] && (p == path || index(p, path "/") == 1)) return p
             return ""
@@ -32,10 +33,10 @@ disorder() {
         $3 == "symlink" { points[$4] = $6; next }
         $3 == "rename" {
             from = $4; to = $6; name = from in points ? folder(to) "/" points[from] : from
-            if (p = loose(name, buffered)) told(to ": " p " is not even flushed")
+            if (p = loose(name, buffered)) told(to ": " p " is not flushed")
             if (p = loose(name, unsynced)) told(to ": " p " is not synced")
             if (p = loose(name, renamed)) told(to ": the folder " p " is not synced")
-            if (from in points && !(name in there)) told(to ": " name " is not there yet")
+            if (from in points && !(name in there)) told(to ": " name " does not exist yet")
             if (from in points && renamed[run]) told(to ": " run " is not synced before")
             renamed[folder(to)] = there[to] = 1
             for (p in unsynced) if (index(p, from "/") == 1) delete unsynced[p]
@@ -50,8 +51,8 @@ disorder() {
 }
 
 recorded --epochs 1 --max-steps 3
-check "the order of a run's first checkpoints" disorder 2
-# Into the same folder: a checkpoint of the same name is replaced.
+check "write order of the first checkpoints of a run" disorder 2
+# The same folder again: replaces the checkpoint of the same name.
 recorded --epochs 1 --max-steps 3 --overwrite
-check "the order where there was one" disorder 2
+check "write order when a checkpoint is replaced" disorder 2
 finish

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# check_layers.sh TREE [BUILD]: check which module may use which, from the includes of the source tree and, given a
-# build of it, from its objects. Prints a line for each violation, "RULE: what"; exit code 1 if there is one.
+# check_layers.sh TREE [BUILD]: checks the dependencies between modules, from the includes of the source tree and, given
+# a build of it, from its objects. Prints a line for each violation, "RULE: what"; exit code 1 if there is one.
 #
-# modules     no cycle between modules, by their includes
+# modules   no include cycle between modules
 # calls     no cycle between files of one module, by the functions that their objects call
-# kernels   a kernel includes kernels, src/core and libraries, and not StarPU
-# plan      src/graph names no kind of layer and no optimizer
-# cuda      HAVE_CUDA only in the CUDA kernels' and NCCL's files
-# product   what is built for users includes nothing of tests/
+# kernels   kernels include only kernels, src/core, hostgpu and libraries other than StarPU
+# plan      src/graph names no layer type and no optimizer
+# cuda      HAVE_CUDA occurs only in the files of the CUDA kernels and of NCCL
+# product   code built for users includes no file of tests/
 set -u
 export LC_ALL=C
 tree=$1
@@ -24,7 +24,7 @@ sources()
         sort) 2>/dev/null
 }
 
-# "FILE INCLUDED" of every include of a project's file.
+# Prints "FILE INCLUDED" for every include of a project file.
 includes()
 {
     sources src codelets graphs hostgpu tests | (cd "$tree" && xargs awk '
@@ -44,7 +44,7 @@ includes()
         }')
 }
 
-# Edges "A B" on stdin; a line for each set of nodes that reach each other.
+# Reads edges "A B" from stdin; prints a line for each cycle (strongly connected component).
 cycles()
 {
     awk '
@@ -70,7 +70,7 @@ cycles()
         }'
 }
 
-# src/MODULE/..., else the first folder.
+# Maps edges between files to edges between modules: src/MODULE, else the first folder.
 modules()
 {
     awk '
@@ -81,7 +81,7 @@ modules()
         { a = module($1); b = module($2); if (a != b) print a, b }' | sort -u
 }
 
-# Objects whose source is in the tree: an older build may have left others.
+# Prints the objects whose source is in the tree; an older build may have left others.
 objects()
 {
     local object file
@@ -94,7 +94,7 @@ objects()
     done
 }
 
-# "FILE FILE" in one folder: the first calls the second.
+# Prints "CALLER CALLEE" for files of the same folder.
 calls()
 {
     objects | xargs nm -A -g -P | awk -v build="$build/" '
@@ -121,7 +121,7 @@ calls()
         }'
 }
 
-# Code without comments, as words of identifiers and strings: "FILE WORD".
+# Prints "FILE WORD" for the words of identifiers and strings, comments excluded.
 words()
 {
     sources "$@" | (cd "$tree" && xargs awk '
@@ -143,7 +143,7 @@ words()
         }')
 }
 
-# Layers and optimizers by their files; words that mean other things too are left out.
+# Prints the names of layers and optimizers, taken from their files; excludes words with other meanings.
 kinds()
 {
     (cd "$tree" && ls src/layers src/optim 2>/dev/null) | sed -n 's/\.c$//p' |
@@ -162,7 +162,7 @@ faults=$(
         (cd "$tree" && grep -rnE '#[ \t]*include[ \t]*<starpu' src/kernels)
     } | rule kernels
     words src/graph |
-        awk 'NR == FNR { kind[$1]; next } $2 in kind { print $1 " says " $2 }' <(kinds) - | rule plan
+        awk 'NR == FNR { kind[$1]; next } $2 in kind { print $1 " names " $2 }' <(kinds) - | rule plan
     sources src codelets graphs hostgpu tests bench | grep -vE '^src/(kernels/cuda/|comm/nccl)' |
         (cd "$tree" && xargs grep -nw HAVE_CUDA) | rule cuda
     grep -v '^tests/' "$edges" | grep ' tests/' | rule product

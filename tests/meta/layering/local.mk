@@ -1,7 +1,7 @@
-# The house as a whole: what may know what
+# Layering of the source tree
 TESTS += tests/meta/layering/test_layers.sh tests/meta/layering/test_vector_loops.sh
 
-# What nvcc has made of the kernels
+# Checks of the kernels built by nvcc
 NVCC_TESTS =
 if HAVE_CUDA
 if !HOSTGPU

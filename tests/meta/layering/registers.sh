@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# registers.sh FILE.ptxas...: what the CUDA kernels take of a multiprocessor, a line for each kernel and
-# GPU, from what nvcc's assembler said when they were built (tools/nvcc-pic). Says what is wrong and exits
-# with 1 if a kernel spills or has a stack (local memory: an array whose index is not constant), or if fewer of its blocks than a kernel's floor run on a multiprocessor at
-# once. Blocks are counted at 256 threads, whatever a kernel is launched with, by registers and static
-# shared memory.
+# registers.sh FILE.ptxas...: prints the multiprocessor resources of each CUDA kernel and GPU architecture, from the
+# output of ptxas during the build (tools/nvcc-pic). Reports an error and exits with 1 if a kernel spills registers or
+# has a stack frame (local memory: an array whose index is not constant), or if fewer blocks than its floor are resident
+# on a multiprocessor. Blocks are counted at 256 threads, independent of the launch configuration, by registers and
+# static shared memory.
 # Source: CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability".
 set -u
 export LC_ALL=C
 
-# Least blocks: file and kernel as regular expressions. BatchNorm's backward kernels read more than all
-# others, and wait for memory.
+# Minimum number of blocks; file and kernel are regular expressions. The backward kernels of BatchNorm read more than
+# all others and are memory-bound.
 floors='
 ^norm_act ^(pool_)?gradient(_sums)?_kernel 3
 ^norm_shortcut ^shortcut_gradient(_sums)?_kernel 3
@@ -24,7 +24,7 @@ BEGIN {
             nfloors++
             file_of[nfloors] = word[1]; kernel_of[nfloors] = word[2]; least[nfloors] = word[3]
         }
-    shared["80"] = 164; shared["90"] = 228 # KiB of a multiprocessor
+    shared["80"] = 164; shared["90"] = 228 # KiB per multiprocessor
 }
 function least_of(file, kernel,    i, floor) {
     for (i = 1; i <= nfloors; i++)
@@ -37,7 +37,7 @@ function least_of(file, kernel,    i, floor) {
         }
     return floor + 0
 }
-# 65536 registers, given to warps 256 at a time; 2048 threads; a block has 1 KiB of its own.
+# 65536 registers, allocated to warps in units of 256; 2048 threads; each block reserves 1 KiB of shared memory.
 function blocks_of(registers, bytes, sm,    warp, blocks, by_memory) {
     warp = int((registers * 32 + 255) / 256) * 256
     blocks = int(int(65536 / warp) / 8)
@@ -66,18 +66,18 @@ function number_before(what,    text) {
     kernel = gensub_casts(kernel)
     sub(/^void /, "", kernel); sub(/\(.*/, "", kernel)
     if (!(sm in shared)) {
-        bad[++nbad] = "sm_" sm ": how much shared memory its multiprocessors have is not in the list"
+        bad[++nbad] = "sm_" sm ": shared memory per multiprocessor is not listed"
         next
     }
     blocks = blocks_of(registers, bytes, sm)
     rows++
     printf "%-22s sm_%s %5d %6d %6d %7d %7d  %s\n", file, sm, registers, stack, spill, bytes, blocks, kernel
     where = file ", " kernel ", sm_" sm
-    if (spill) bad[++nbad] = where ": " spill " bytes spilled; nothing may be"
+    if (spill) bad[++nbad] = where ": " spill " bytes spilled; no spills are allowed"
     else if (stack) bad[++nbad] = where ": a stack of " stack " bytes; index arrays by constants, in unrolled loops"
     floor = least_of(file, kernel)
     if (blocks < floor)
-        bad[++nbad] = where ": " registers " registers and " bytes " bytes leave room for " blocks \
+        bad[++nbad] = where ": " registers " registers and " bytes " bytes leave space for " blocks \
             " blocks of 256 threads; at least " floor " must fit"
     name = ""; spill = stack = 0
 }
@@ -89,7 +89,7 @@ function gensub_casts(text) { # <(kind)1> is <1>
 END {
     if (!rows) bad[++nbad] = "no kernels found"
     for (i = 1; i <= nfloors; i++)
-        if (seen[i] && !used[i]) bad[++nbad] = "no kernel is called " kernel_of[i] ": its floor has no use"
+        if (seen[i] && !used[i]) bad[++nbad] = "no kernel matches " kernel_of[i] ": its floor has no use"
     for (i = 1; i <= nbad; i++) print "registers: " bad[i]
     exit nbad > 0
 }' "$@"

@@ -26,12 +26,12 @@ put tests/help.h ''
 compile() {
     local file
     for file in log status; do
-        # shellcheck disable=SC2086 # "ccache gcc", for example
+        # shellcheck disable=SC2086 # such as "ccache gcc"
         ${CC:-cc} -c -I"$tree/src" -I"$tree" -o "$tree/src/core/$file.o" "$tree/src/core/$file.c" || exit 99
     done
 }
 
-# violates RULE FILE LINE...: with these lines added, that rule alone is violated
+# violates RULE FILE LINE...: checks that adding these lines to FILE violates only this rule
 violates() {
     cp "$tree/$2" "$work/kept" 2>/dev/null || : >"$work/kept"
     printf '%s\n' "${@:3}" >>"$tree/$2"

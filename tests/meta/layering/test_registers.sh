@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# What the kernels that nvcc has built take of a multiprocessor, and that registers.sh sees what it is for.
+# Checks the multiprocessor resources of the kernels built by nvcc, and that registers.sh reports violations.
 . "${srcdir:-.}/tests/common.sh"
 script=$(cd "${srcdir:-.}" && pwd)/tests/meta/layering/registers.sh
 
-# said FILE KERNEL REGISTERS SPILLED SHARED [STACK]: what the assembler says of KERNEL<int>, for sm_80 and sm_90
+# said FILE KERNEL REGISTERS SPILLED SHARED [STACK]: runs registers.sh on the output of ptxas for KERNEL<int>, sm_80 and
+# sm_90
 said() {
     local sm name=_Z${#2}${2}IiEvPT_
     set -- "$1" "$3" "$4" "$5" "${6:-$4}"
@@ -15,7 +16,7 @@ said() {
     done >"$work/$1.o.ptxas"
     run bash "$script" "$work/$1.o.ptxas"
 }
-# rows CODE BLOCKS_80 BLOCKS_90
+# rows CODE BLOCKS_80 BLOCKS_90: checks the exit code and the blocks of the kernel on each GPU
 rows() {
     test "$code" = "$1" &&
         test "$(awk '$8 == "twice<int>" { print $7 }' "$work/out" | xargs)" = "$2 $3"
@@ -24,7 +25,7 @@ rows() {
 said other twice 32 0 0
 check "32 registers: all 2048 threads" rows 0 8 8
 said other twice 33 0 0
-check "33 registers are 40" rows 0 6 6
+check "33 registers are rounded up to 40" rows 0 6 6
 said other twice 128 0 0
 check "128 registers: 2 blocks" rows 0 2 2
 said other twice 32 0 49152
@@ -37,12 +38,12 @@ check "local memory is refused" test "$code" = 1
 check "... with its kernel" grep -q 'other.cu, twice<int>, sm_80: a stack of 40 bytes' "$work/out"
 said norm_act gradient_kernel 96 0 0
 check "BatchNorm's backward with 2 blocks is refused" test "$code" = 1
-check "... and told" grep -q 'norm_act.cu, gradient_kernel<int>, sm_90: 96 registers .* room for 2 ' "$work/out"
+check "... with its number of blocks" grep -q 'norm_act.cu, gradient_kernel<int>, sm_90: 96 registers .* space for 2 ' "$work/out"
 said norm_act other_kernel 32 0 0
 check "a floor without a kernel is refused" grep -q 'its floor has no use' "$work/out"
 : >"$work/none.o.ptxas"
 run bash "$script" "$work/none.o.ptxas"
-check "no kernels are no success" test "$code" = 1
+check "a build without kernels is refused" test "$code" = 1
 
 said_of=()
 for object in "$top_builddir"/src/kernels/cuda/.libs/*.o; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The CPU's row functions are vector loops with AVX2 too: their selections are made with packed comparisons,
-# where a compiler that fears traps makes branches, and code ten times slower.
+# Checks that the CPU row functions are vectorized for AVX2 too: their selections must compile to packed comparisons.
+# A compiler that assumes trapping floating-point operations emits branches, which are ten times slower.
 . "${srcdir:-.}/tests/common.sh"
 
 object=$top_builddir/src/kernels/cpu/.libs/libsimd_la-simd_avx2.o

@@ -1,5 +1,5 @@
-"""A copy of the source tree with a build of its own, to be broken in: builds what a changed file needs, and runs tests
-one by one as `make check` runs them."""
+"""A copy of the source tree with a separate build, for mutation testing: rebuilds after a file changes and runs single
+tests as `make check` does."""
 
 import contextlib
 import filecmp
@@ -15,28 +15,28 @@ import subprocess
 import threading
 import time
 
-MODULES = "src/", "codelets/", "graphs/"  # where the product's code is
+MODULES = "src/", "codelets/", "graphs/"  # folders of the product's code
 LEAKS = subprocess.check_output(["gcc", "-print-file-name=liblsan.so"], text=True).strip()
-MEMORY = 16 << 30  # bytes that a broken program may map
-FILE = 1 << 30  # bytes that it may write to one file
-# Tests whose cases are tests of their own here, PROGRAM#CASE: there is one for each of these files.
+MEMORY = 16 << 30  # address space limit of a mutated program, bytes
+FILE = 1 << 30  # its file size limit, bytes
+# Programs whose cases are run as separate tests, PROGRAM#CASE, one for each of these files.
 CASES = {"tests/cli/test_transcripts": "tests/cli/transcripts/*.txt", "tests/meta/faults/test_faults": "tests/meta/faults/commands/*.txt"}
 
 
 class Sanitized:
-    """A copy under the address and undefined-behaviour sanitizers, as CI has one, for what no other test noticed."""
+    """A copy built with the address and undefined-behavior sanitizers, as in CI, for mutations that survived."""
 
     def __init__(self, copy):
         self.copy, self.lock, self.passes = copy, threading.Lock(), {}
 
     def prepare(self, flags):
         self.copy.prepare(["--enable-sanitizers=address,undefined"] + flags)
-        self.copy.memory = 0  # it maps more than there is
+        self.copy.memory = 0  # no limit: sanitizers map more than the physical memory
         self.copy.environment.update(ASAN_OPTIONS="abort_on_error=0", UBSAN_OPTIONS="halt_on_error=1")
 
     def attempt(self, file, text, names, seconds, most):
-        """The first of some unit tests that notices the file's broken text, or None; those that fit into so many
-        seconds are asked."""
+        """Returns the first unit test of `names` that fails with the mutated text of the file, or None. Runs as many
+        tests as fit into `most` seconds."""
         with self.lock:
             chosen = []
             for name in names:
@@ -55,7 +55,7 @@ class Sanitized:
 
 
 def limits(memory):
-    """Soft ones, as some tests set their own."""
+    """Sets soft resource limits, because some tests set their own."""
     if memory:
         resource.setrlimit(resource.RLIMIT_AS, (memory, resource.getrlimit(resource.RLIMIT_AS)[1]))
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
@@ -63,8 +63,8 @@ def limits(memory):
 
 
 def run(command, cwd, environment=None, log=None, seconds=3600, memory=None):
-    """Exit code of a command whose output goes to the file `log`; None if it took too long, with all its children
-    ended."""
+    """Runs a command with its output in the file `log`. Returns the exit code, or None after a timeout of `seconds`.
+    Kills its remaining child processes."""
     with open(log or os.devnull, "wb") as out:
         process = subprocess.Popen(command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=out,
                                    stderr=subprocess.STDOUT, start_new_session=True,
@@ -74,7 +74,7 @@ def run(command, cwd, environment=None, log=None, seconds=3600, memory=None):
         except subprocess.TimeoutExpired:
             return None
         finally:
-            # A launcher ends its ranks when it is asked to; what is left then is killed.
+            # On SIGTERM a launcher terminates its ranks; SIGKILL ends the remaining processes.
             for number in signal.SIGTERM, signal.SIGKILL:
                 try:
                     os.killpg(process.pid, number)
@@ -86,7 +86,7 @@ def run(command, cwd, environment=None, log=None, seconds=3600, memory=None):
 
 class Copy:
     def __init__(self, folder, top, build):
-        """The working tree of `top`, configured as its folder `build` was."""
+        """A copy of the working tree of `top`, configured like its build folder `build`."""
         self.source, self.build, self.top = os.path.join(folder, "source"), os.path.join(folder, "build"), top
         self.log = os.path.join(folder, "log")
         self.memory = MEMORY
@@ -99,7 +99,7 @@ class Copy:
             raise SystemExit("%s: failed in %s\n%s" % (shlex.join(command), cwd, text[-3000:]))
 
     def prepare(self, flags):
-        """Brings the copy up to the tree it was made of, and builds it."""
+        """Updates the copy from the original tree and builds it."""
         os.makedirs(self.source, exist_ok=True)
         os.makedirs(self.build, exist_ok=True)
         listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=self.top,
@@ -124,20 +124,20 @@ class Copy:
         return ["%s#%s" % (name, os.path.basename(file)) for file in sorted(files)]
 
     def bring(self, name):
-        """Copies a file of the tree if it is not the same, so that make sees what changed."""
+        """Copies a file of the tree if it differs, so that make rebuilds only what changed."""
         old, new = os.path.join(self.top, name), os.path.join(self.source, name)
         if os.path.isfile(old) and not (os.path.exists(new) and filecmp.cmp(old, new, shallow=False)):
             os.makedirs(os.path.dirname(new), exist_ok=True)
             shutil.copy(old, new)
 
     def ask(self, name, command, separator):
-        """What a command says that uses the Makefile's variables."""
+        """Returns the output of a command that uses the Makefile's variables, split at `separator`."""
         said = subprocess.check_output(["make", "-s", "--no-print-directory", "--eval", "%s: ; @%s" % (name, command), name],
                                        cwd=self.build, text=True)
         return said.split(separator)
 
     def objects(self, file):
-        """What the compiler made of a C file, or of all that may read a header, without what names lines."""
+        """Returns a hash of the object of a C file, or of the whole library for a header, without line information."""
         name = os.path.splitext(os.path.basename(file))[0]
         at = os.path.join(self.build, os.path.dirname(file), ".libs", name + ".o")
         if not file.endswith(".c") or not os.path.exists(at):
@@ -152,7 +152,7 @@ class Copy:
             return "#define HAVE_CUDA 1" in config.read()
 
     def read_files(self):
-        """The C files and headers that the compiler read for the libraries and the program."""
+        """Returns the C files and headers that the libraries and the program depend on."""
         read = set()
         for top in MODULES:
             for at, _, names in os.walk(os.path.join(self.build, top)):
@@ -165,7 +165,7 @@ class Copy:
         return read
 
     def make(self, seconds):
-        """Builds the libraries and the program; the tests' programs find them as they are. Whether that works."""
+        """Builds the libraries and the program, which the test programs load. Returns whether the build succeeded."""
         return run(["make", "libinside.la", "libstarstep.la", "starstep"], self.build, log=self.log, seconds=seconds) == 0
 
     def write(self, file, text):
@@ -178,7 +178,7 @@ class Copy:
 
     @contextlib.contextmanager
     def broken(self, file, text):
-        """A file has this text for a while."""
+        """Context manager: replaces the text of a file and restores it."""
         whole = self.read(file)
         try:
             self.write(file, text)
@@ -187,8 +187,8 @@ class Copy:
             self.write(file, whole)
 
     def test(self, name, seconds, leaks=False, log=None, **environment):
-        """(exit code or None, seconds) of one test, by its name in the lists; with `leaks` it also fails if it does not
-        give back all memory."""
+        """Runs one test, by its name in the lists; returns (exit code or None, seconds). With `leaks`, the test also
+        fails on memory leaks."""
         name, _, case = name.partition("#")
         if case:
             environment["CK_RUN_CASE"] = case
@@ -198,12 +198,12 @@ class Copy:
         if leaks:
             environment.update(LD_PRELOAD=LEAKS, LSAN_OPTIONS="allocator_may_return_null=1:hard_rss_limit_mb=%d" % (MEMORY >> 20))
         begin = time.monotonic()
-        # The leaks' library maps more than there is memory.
+        # The leak sanitizer maps more than the physical memory.
         code = run(command, self.build, dict(self.environment, **environment), log or self.log, seconds, 0 if leaks else self.memory)
         return code, time.monotonic() - begin
 
     def covered(self, folder):
-        """Of one test that ran with GCOV_PREFIX=folder in a build with --coverage: {file: [lines that ran]}."""
+        """Returns {file: [lines executed]} of one test run with GCOV_PREFIX=folder in a build with --coverage."""
         counted, lines = [], {}
         for at, _, names in os.walk(folder):
             for name in names:

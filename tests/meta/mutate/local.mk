@@ -1,6 +1,6 @@
-# What tests notice, by code that is broken on purpose: by hand only
+# Mutation testing, run by hand only
 TESTS += tests/meta/mutate/test_sites.py
 
-# MUTATE has options of mutate.py. Takes hours.
+# MUTATE: options of mutate.py. Takes hours.
 check-mutants: all
 	$(PYTHON) -B $(srcdir)/tests/meta/mutate/mutate.py --build . $(MUTATE)

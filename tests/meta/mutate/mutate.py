@@ -1,20 +1,19 @@
-"""Breaks the code on purpose and looks whether a test notices.
+"""Mutation testing: injects a fault into the code and checks whether a test fails.
 
     mutate.py [--seed N] [--count N] [--seconds S] [--module MODULE]... [--copies N] [--build DIR] [--folder DIR] [--list]
 
-Draws --count faults (sites.py says which there are) by --seed, from every module by its lines of code, and tries
-them one by one in copies of the tree (copies.py), which are made at the first run and kept. Each fault meets the tests
-that run its lines: unit tests first, the module's own first of all, then scripts, the quick ones first, until one
-notices or --each seconds are over; unit tests also notice memory that is not given back. What none notices meets the
-unit tests once more, under the address and undefined-behaviour sanitizers, as CI runs them. Which test runs which lines
-is measured once, by gcov, in a copy that runs all tests, and again when tests changed. --seconds bounds the whole: what
-was tried by then is reported.
+Draws --count mutations (sites.py defines the kinds) with --seed, from each module in proportion to its lines of code,
+and tries them one by one in copies of the tree (copies.py), which are created by the first run and reused. For each
+mutation, runs the tests that cover its lines until one fails: first unit tests, beginning with those of the module,
+then scripts, the fastest first. Skips scripts that do not fit into --each seconds. Unit tests also detect memory leaks.
+For survivors, repeats the unit tests with the address and undefined-behavior sanitizers, as in CI. The coverage of each
+test is measured once, with gcov, in a separate copy. --seconds limits the total time; results up to then are reported.
 
-Prints a table by module and what no test noticed; exit code 0. What has been tried is kept in the folder (SEED.json),
-and the same command goes on where it stopped. Faults that change nothing are listed with a reason in equivalent.txt,
-and those of which the compiler makes the same code are known by that.
+Prints a table by module and the surviving mutations; exit code 0. Results are saved in the folder (SEED.json), and the
+same command resumes there. Equivalent mutations are listed with a reason in equivalent.txt, or detected by an unchanged
+object file.
 
-Needs: a build in --build (default build), git, gcov, Check. Takes a minute or two for a fault."""
+Needs: a build in --build (default build), git, gcov, Check. Takes one to two minutes per mutation."""
 
 import argparse
 import collections
@@ -33,14 +32,14 @@ import sites
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
-# Modules whose tests lie in another module's folder.
+# Modules whose tests are in another module's folder.
 TESTED_IN = {"layers": ["graph"], "optim": ["runtime", "kernels"], "report": ["report", "monitor", "trace"], "scaling": ["monitor"],
              "codelets": ["runtime"], "graphs": ["graph"], "monitor": ["monitor"]}
-# What these show has nothing to do with a line of C, or is shown by others: they build, install, start jobs.
+# Excluded tests: they build, install or start jobs, and test no C code that other tests do not cover.
 NEVER = ["tests/cli/test_quickstart.sh", "tests/cli/test_install.sh", "tests/slurm/", "tests/gpu/", "tests/hostgpu/", "tests/meta/mutate/",
          "tests/meta/layering/", "tests/meta/faults/test_sweep.sh", "tests/cli/test_docs.sh", "tests/cli/test_manual.sh"]
-# What nothing but a GPU runs, an emulated one too (--build build-hostgpu): files, and functions of files that others
-# share. Not drawn in a build without CUDA.
+# Files, and functions of shared files, that only a GPU executes, real or emulated (--build build-hostgpu). Not drawn in
+# a build without CUDA.
 GPU_ONLY = {"codelets/lane.c": [], "codelets/segment.c": [], "src/doctor/check_gpu.c": [],
             "src/runtime/nvtx.c": [], "src/runtime/timed_emulation.c": [], "src/runtime/replay.c": [], "src/train/gpu_options.c": [],
             "src/train/session_emulation.c": [],
@@ -55,7 +54,7 @@ GPU_ONLY = {"codelets/lane.c": [], "codelets/segment.c": [], "src/doctor/check_g
             "src/train/ranks.c": ["describe_gpu"],
             "src/train/session_buckets.c": ["ran"],
             "src/train/session_trace.c": ["ss_session_time_gpu"]}
-# What a broken line no longer sets is no good value left there by chance.
+# A variable that a mutation leaves unset must not contain a correct value by chance.
 UNSET = "-ftrivial-auto-var-init=pattern"
 OUTCOMES = ["unit", "script", "survived", "equivalent"]
 
@@ -70,7 +69,7 @@ def tests_of(module):
 
 
 def all_sites(copy, modules):
-    """{module: {(file, line): [sites]}} of the files that are compiled."""
+    """Returns {module: {(file, line): [sites]}} of the compiled files."""
     found = collections.defaultdict(lambda: collections.defaultdict(list))
     read = copy.read_files()
     left_out = {} if copy.has_cuda() else GPU_ONLY
@@ -90,8 +89,9 @@ def all_sites(copy, modules):
 
 
 def draw(found, seed, count):
-    """Sites in the order in which they are tried, `count` and as many again for those that do not compile: each module
-    in proportion to its lines, two at least; a line first, then a kind of fault, then one of these."""
+    """Draws sites in the order in which they are tried: about `count`, and as many again to replace those that do not
+    compile. Each module has a share in proportion to its lines, at least two. Draws a line, then a kind of fault, then
+    one site of that kind. Returns ({module: number wanted}, {module: [sites]})."""
     dice = random.Random(seed)
     total = sum(len(lines) for lines in found.values())
     wanted, drawn = {}, {}
@@ -106,7 +106,7 @@ def draw(found, seed, count):
 
 
 def read_equivalent(path):
-    """[(file, before, after)] of equivalent.txt: a line with the file, then "- " and "+ " lines, then the reason."""
+    """Returns the set of (file, before, after) in equivalent.txt: the file, "- " and "+ " lines, and the reason."""
     known, file, before, after = set(), None, [], []
     for line in open(path).read().splitlines() + [""]:
         if line.startswith("- "):
@@ -135,7 +135,7 @@ def digest(copy, file):
 
 
 def together(work, each):
-    """Calls work(one) for each of some at the same time."""
+    """Calls work(one) for all elements of `each` in parallel threads."""
     workers = [threading.Thread(target=work, args=(one,)) for one in each]
     for worker in workers:
         worker.start()
@@ -144,16 +144,16 @@ def together(work, each):
 
 
 class Coverage:
-    """Which test runs which lines, and how long it takes: kept in a file. In a C file that has changed since, a test
-    counts for all lines if it ran any."""
+    """The lines that each test executes, and its run time, saved in a file. In a C file that has changed since, a test
+    counts for all lines if it executed any."""
 
     def __init__(self, path):
         self.path = path
         self.tests = json.load(open(path)) if os.path.exists(path) else {}
 
     def measure(self, copy, others, names, tell):
-        """In `copy`, which counts, as many tests at a time as there are `others`; whether a unit test gives back all
-        memory is asked of it in one of these."""
+        """Measures the tests in `copy`, which is built with --coverage, one in parallel for each copy of `others`. Runs
+        unit tests in one of these, too, to check for leaks."""
         left = [name for name in names if name not in self.tests]
         lock, number = threading.Lock(), len(names) - len(left)
 
@@ -168,7 +168,7 @@ class Coverage:
                 shutil.rmtree(folder, ignore_errors=True)
                 code, seconds = copy.test(name, 600, log=log, GCOV_PREFIX=folder)
                 lines = {file: [digest(copy, file), some] for file, some in copy.covered(folder).items()}
-                if code not in (0, 77):  # counting and less optimisation may be the reason
+                if code not in (0, 77):  # may be caused by the coverage build
                     code, seconds = other.test(name, 600)
                 leaks = code == 0 and name in copy.unit and other.test(name, 60 + 5 * seconds, leaks=True)[0] == 0
                 with lock:
@@ -182,8 +182,8 @@ class Coverage:
         together(work, others)
 
     def runs(self, name, site, begin, now):
-        """Whether a test runs one of a fault's lines, those from `begin` on where its statement begins, or the one
-        before, where a statement's count may stand. `now` is the digest of the site's file."""
+        """Returns whether a test executes a line of the mutation: from the line before `begin`, the start of its
+        statement, where gcov may count it, to its last line. `now` is the digest of the site's file."""
         was, lines = self.tests[name]["lines"].get(site.file, ["", []])
         return was != now or any(begin - 1 <= line <= site.last for line in lines) if lines else False
 
@@ -191,8 +191,8 @@ class Coverage:
         return bool(self.tests[name]["lines"].get(file))
 
     def nearest(self, site, begin, top):
-        """Where to look from: `begin`, or the line above that is counted nearest, where none of the fault's are (the
-        compiler has merged them with others, or made a function of a parallel loop), but in the function, which begins
+        """Returns the first line to match: `begin`, or, if no line of the mutation is counted (merged by the compiler,
+        or moved into the function of a parallel loop), the nearest counted line above it in the function that begins
         at `top`."""
         counted = {line for test in self.tests.values() for line in test["lines"].get(site.file, ["", []])[1]}
         if any(begin - 1 <= line <= site.last for line in counted):
@@ -207,7 +207,7 @@ class Coverage:
 
 
 def tests_for(site, copy, coverage):
-    """The tests that a fault meets, in order."""
+    """Returns the tests to run for a mutation, in order."""
     own = tests_of(module_of(site.file))
     header = site.file.endswith(".h")
     now = digest(copy, site.file)
@@ -215,7 +215,7 @@ def tests_for(site, copy, coverage):
     begin = coverage.nearest(site, sites.statement_start(text, site.first), sites.function_start(text, site.first))
     works = [name for name in copy.unit + copy.scripts if coverage.works(name)]
     meets = {name for name in works if header or coverage.runs(name, site, begin, now)}
-    if not meets:  # processes that end at once are not counted: what runs any line of the file may run this one
+    if not meets:  # processes that exit immediately are not counted: take all tests that execute a line of the file
         meets = {name for name in works if coverage.runs_file(name, site.file)}
     chosen = []
     for names in copy.unit, copy.scripts:
@@ -226,7 +226,7 @@ def tests_for(site, copy, coverage):
 
 
 def attempt(site, copy, sanitized, coverage, each):
-    """(outcome, test or reason)"""
+    """Tries one mutation; returns (outcome, test or reason)."""
     text = sites.break_text(copy.read(site.file), site)
     object_before = copy.objects(site.file)
     chosen = tests_for(site, copy, coverage)
@@ -234,7 +234,7 @@ def attempt(site, copy, sanitized, coverage, each):
         if not copy.make(300):
             return "does not compile", ""
         if copy.objects(site.file) == object_before:
-            return "equivalent", "the same code"
+            return "equivalent", "same object code"
         begin, missed = time.monotonic(), []
         for name in chosen:
             if name not in copy.unit and time.monotonic() - begin + coverage.seconds(name) > each:
@@ -242,7 +242,7 @@ def attempt(site, copy, sanitized, coverage, each):
                 continue
             code, _ = copy.test(name, 60 + 5 * coverage.seconds(name), coverage.tests[name]["leaks"])
             if code not in (0, 77):
-                return "unit" if name in copy.unit else "script", name + (" (no end)" if code is None else "")
+                return "unit" if name in copy.unit else "script", name + (" (timeout)" if code is None else "")
     name = sanitized.attempt(site.file, text, chosen, coverage.seconds, each)
     if name:
         return "unit", name + " (sanitized)"
@@ -269,18 +269,18 @@ def report(tried, wanted):
 
 
 def main():
-    options = argparse.ArgumentParser(description="Breaks the code on purpose and looks whether a test notices.")
+    options = argparse.ArgumentParser(description="Mutation testing: injects faults and checks whether a test fails.")
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--count", type=int, default=80)
     options.add_argument("--seconds", type=float, default=1e9)
-    options.add_argument("--each", type=float, default=240, help="seconds of tests for one fault")
+    options.add_argument("--each", type=float, default=240, help="time limit of the tests for one mutation, seconds")
     options.add_argument("--module", action="append", default=[])
     options.add_argument("--copies", type=int, default=2)
     options.add_argument("--build", default=os.path.join(TOP, "build"))
     options.add_argument("--folder", default=os.path.join(TOP, "build-mutate"))
-    options.add_argument("--unit", action="store_true", help="only unit tests")
-    options.add_argument("--list", action="store_true", help="only print the faults")
-    options.add_argument("--again", action="store_true", help="try once more what was not noticed")
+    options.add_argument("--unit", action="store_true", help="run only unit tests")
+    options.add_argument("--list", action="store_true", help="only print the mutations")
+    options.add_argument("--again", action="store_true", help="retry the survivors")
     o = options.parse_args()
     end = time.monotonic() + o.seconds
     lock = threading.Lock()
@@ -295,7 +295,7 @@ def main():
     try:
         fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise SystemExit("%s: another mutate.py breaks the code there; wait for its end, or give --folder" % folder)
+        raise SystemExit("%s: another mutate.py runs in this folder; wait for it, or pass --folder" % folder)
     made = []
     for number in range(o.copies):
         made.append(copies.Copy(os.path.join(folder, "copy-%d" % number), TOP, build))
@@ -332,7 +332,7 @@ def main():
     counted = collections.Counter(one["module"] for one in tried if one["outcome"] in OUTCOMES)
 
     def next_site():
-        """One of the module that has the smallest part of what it wants."""
+        """Takes a site of the module with the lowest share of its wanted number; returns None at the end."""
         with lock:
             modules = [module for module in wanted if counted[module] < wanted[module] and left[module]]
             if not modules or time.monotonic() > end:

@@ -1,14 +1,14 @@
-"""Where a C file can be broken, and how: the deliberate faults that mutate.py draws from.
+"""Mutation operators for C files: the faults that mutate.py draws from.
 
-Each kind of fault is one that people make, or that a merge makes for them: a bound that is one off, a comparison
-turned round, a number a tenth off, a check never made, a call or an assignment lost, an error reported as success.
-Only what lies inside functions is broken; text, comments and macros are left alone."""
+Each kind is a typical programming or merge error: an off-by-one bound, a changed comparison, a number off by 10 %, a
+missing check, a lost call or assignment, an error returned as success. Only code inside functions is mutated; strings,
+comments and macros are not."""
 
 import collections
 import re
 
-# In the lines `first` to `last` (from 1) of a file: `before` becomes `after`, which has as many lines. `kind` is the
-# fault's.
+# A mutation of the lines `first` to `last` (from 1) of a file: replaces `before` by `after`, which has as many lines.
+# `kind` is the kind of fault.
 Site = collections.namedtuple("Site", "file first last kind before after")
 
 COMPARED = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
@@ -21,12 +21,12 @@ STATEMENT_ENDS = re.compile(r"([;{}]|:|\belse|\bdo)\s*$")
 
 
 def blank(text):
-    """The text with blanks for what is in comments, quotes and lines of the preprocessor; as long as before."""
+    """Replaces comments, quoted text and preprocessor lines by blanks; the length is unchanged."""
     out = list(text)
     for found in re.finditer(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'|^[ \t]*#(?:\\\n|[^\n])*",
                              text, re.S | re.M):
         inner = range(found.start(), found.end())
-        if text[found.start()] in "\"'":  # the quotes stay: an operand is there
+        if text[found.start()] in "\"'":  # preserves the quotes, where an operand ends
             inner = inner[1:-1]
         for at in inner:
             if out[at] != "\n":
@@ -35,8 +35,8 @@ def blank(text):
 
 
 def bodies(lines):
-    """The numbers, from 0, of the lines inside functions: these begin and end with a brace alone in column one, or are
-    written in one line behind the head."""
+    """Yields the numbers, from 0, of the lines inside functions, whose braces are in column one. Skips functions
+    written in one line."""
     inside = False
     for number, line in enumerate(lines):
         if line.startswith("{"):
@@ -48,13 +48,13 @@ def bodies(lines):
 
 
 def function_start(text, first):
-    """The line, from 1, of the brace that begins the function whose body has the line `first`."""
+    """Returns the line, from 1, of the opening brace of the function whose body contains the line `first`."""
     lines = blank(text).split("\n")
     return next((at for at in range(first - 1, 0, -1) if lines[at].startswith("{")), 0) + 1
 
 
 def function_of(text, first):
-    """The name of that function."""
+    """Returns the name of the function whose body contains the line `first`."""
     lines = blank(text).split("\n")
     brace = function_start(text, first) - 1
     head = ""
@@ -66,7 +66,7 @@ def function_of(text, first):
 
 
 def closing(text, at):
-    """Where the bracket that opens at `at` closes."""
+    """Returns the position of the bracket that closes the one at `at`; None if there is none."""
     depth = 0
     for place in range(at, len(text)):
         depth += text[place] in "([{"
@@ -77,7 +77,7 @@ def closing(text, at):
 
 
 def numbers(found):
-    """What a number may be by mistake."""
+    """Returns the mutations of a number: a float plus 10 %, an integer plus and minus 1, or 0 and 1 swapped."""
     digits, suffix = found.groups()
     if re.search(r"[.e]", digits) and not digits.startswith("0x"):
         value = float(digits)
@@ -89,7 +89,7 @@ def numbers(found):
 
 
 def begins_statement(lines, number):
-    """Whether a statement begins in this line: what is before it has ended, or is the head of an if or a loop."""
+    """Returns whether a statement begins in this line: after the end of another, or the head of an if or loop."""
     above = "\n".join(lines[max(0, number - 12):number]).rstrip()
     if not above.endswith(")"):
         return bool(STATEMENT_ENDS.search(above))
@@ -102,7 +102,7 @@ def begins_statement(lines, number):
 
 
 def statement_start(text, first):
-    """The line, from 1, where the statement begins that the line `first` is a part of."""
+    """Returns the first line, from 1, of the statement that contains the line `first`."""
     lines = blank(text).split("\n")
     for number in range(first - 1, max(-1, first - 13), -1):
         if begins_statement(lines, number):
@@ -111,7 +111,7 @@ def statement_start(text, first):
 
 
 def statement(lines, number):
-    """(the last line, the text) of the statement that begins in line `number`, or None if that has a block."""
+    """Returns (last line, text) of the statement that begins in line `number`, or None if it contains a block."""
     text = ""
     for last in range(number, min(number + 6, len(lines))):
         text += lines[last] + "\n"
@@ -123,7 +123,8 @@ def statement(lines, number):
 
 
 def sites_of_line(lines, blanked, number):
-    """(kind, column, length, replacement) in one line, and (kind, None, (last, text), replacement) of statements."""
+    """Yields (kind, column, length, replacement) within one line, and (kind, None, (last, text), replacement) for
+    statements."""
     line = blanked[number]
     for found in re.finditer(OPERAND + r"(<=|>=|==|!=|<|>) ", line):
         yield "compared", found.start(1), len(found.group(1)), COMPARED[found.group(1)]
@@ -135,7 +136,7 @@ def sites_of_line(lines, blanked, number):
         yield "joined", found.start(), 1, ""
     for found in NUMBER.finditer(line):
         if re.search(r"\bchar [^=;]*\[$", line[:found.start()]):
-            continue  # a buffer's size, which is chosen with module
+            continue  # the size of a buffer, which is chosen with reserve
         for value in numbers(found):
             yield "number", found.start(), len(found.group(0)), value
     for found in re.finditer(r"\b(break|continue);", line):
@@ -160,7 +161,7 @@ def sites_of_line(lines, blanked, number):
 
 
 def checks(blanked, number):
-    """Of an if that begins in this line: (last line, column of its bracket, line and column of the closing one)."""
+    """Returns (offset of the bracket, offset of the closing one, last line) of an if in this line, or None."""
     found = re.search(r"\bif \(", blanked[number])
     if not found:
         return None
@@ -172,7 +173,7 @@ def checks(blanked, number):
 
 
 def sites(file, text):
-    """All sites of a file, in the order of its lines."""
+    """Yields all sites of a file, in the order of its lines."""
     lines, blanked = text.split("\n"), blank(text).split("\n")
     for number in bodies(blanked):
         for kind, column, length, replacement in sites_of_line(lines, blanked, number):
@@ -194,9 +195,9 @@ def sites(file, text):
 
 
 def break_text(text, site):
-    """The file's text with this fault."""
+    """Returns the text of the file with this mutation."""
     lines = text.split("\n")
     if "\n".join(lines[site.first - 1:site.last]) != site.before:
-        raise ValueError("%s:%d is not what it was" % (site.file, site.first))
+        raise ValueError("%s:%d has changed" % (site.file, site.first))
     lines[site.first - 1:site.last] = site.after.split("\n")
     return "\n".join(lines)

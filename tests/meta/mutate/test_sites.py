@@ -1,4 +1,4 @@
-"""The deliberate faults of sites.py: which there are in a piece of C, and that what is not code stays as it is."""
+"""Tests the mutations that sites.py finds in a C sample, and that it mutates only code."""
 
 import os
 import sys
@@ -76,7 +76,7 @@ for site in found:
     assert broken != SAMPLE and broken.count("\n") == SAMPLE.count("\n"), site
 try:
     sites.break_text(SAMPLE.replace("== 7", "== 8"), found[8])
-    sys.exit("a file that has changed was broken")
+    sys.exit("a file that has changed was mutated")
 except ValueError:
     pass
 
@@ -85,13 +85,13 @@ same("the function of a line", [sites.function_of(SAMPLE, line) for line in (7, 
 split = SAMPLE.replace("int f(int a, const char *text)", "static enum status\nf_of(int a,\n     int (*b)(void))")
 same("the function of a line, by a head of several lines", sites.function_of(split, 9), "f_of")
 
-# What only a GPU runs is there.
+# The functions of GPU_ONLY exist.
 for file, names in mutate.GPU_ONLY.items():
     text = open(os.path.join(mutate.TOP, file)).read()
     has = {sites.function_of(text, site.first) for site in sites.sites(file, text)}
     same("functions of " + file, sorted(set(names) - has), [])
 
-# A seed draws the same again, another one others, from every module.
+# The same seed draws the same sites, another seed different ones, from every module.
 modules = {"core": {("a.c", s.first): [s] for s in found}, "train": {("b.c", s.first): [s] for s in found}}
 wanted, drawn = mutate.draw(modules, 5, 8)
 same("two modules of the same size", wanted, {"core": 4, "train": 4})

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Write the machines of test_placement as hwloc XML (version 2), beside this file.
+"""Write the machines of test_placement as hwloc XML (version 2) into this folder.
 
-They are drawn from published descriptions, not recorded: numbers of cores, NUMA nodes and PCI
-addresses are as on such machines; caches, names and sizes that placement does not look at are left
-out. Run it again after a change here.
+They are based on published descriptions, not recorded: numbers of cores, NUMA nodes and PCI
+addresses are as on such machines. Caches, names and sizes that placement does not use are omitted.
+Run it again after changes.
 """
 import os
 
@@ -60,7 +60,7 @@ class Topology:
 
 
 def bitmap(bits):
-    """hwloc's text of a set: words of 32 bits, the highest first."""
+    """Format a set as hwloc does: 32-bit words, the highest first."""
     words = [0] * (max(bits) // 32 + 1)
     for bit in bits:
         words[bit // 32] |= 1 << bit % 32
@@ -77,8 +77,8 @@ DISK = "0108 [144d:a80a] [144d:a801] 00"
 
 def gh200_node():
     """Four superchips: 72 Grace cores, their memory, and the GPU's memory, which is a NUMA node too.
-    How that one shows depends on hwloc's version and the driver, so each way occurs here: beside
-    the cores' own memory, with and without its name, and as the whole machine's."""
+    Its appearance depends on hwloc's version and the driver, so each variant occurs here: next to
+    the cores' memory, with and without a subtype, and attached to the whole machine."""
     t = Topology()
     nodes = list(range(4)) + [4 + 8 * chip for chip in range(4)]
     t.open("Machine", list(range(288)), nodes, os_index=0)
@@ -104,8 +104,8 @@ def gh200_node():
 
 
 def h100_node():
-    """Two packages of 56 cores with two threads each, eight GPUs behind PCIe switches that they share
-    with network cards."""
+    """Two packages of 56 cores with two threads each. Eight GPUs share PCIe switches with network
+    cards."""
     t = Topology()
     gpus = ["1b", "43", "52", "61", "9d", "c3", "d1", "df"]
     t.open("Machine", list(range(224)), [0, 1], os_index=0)
@@ -133,7 +133,8 @@ def h100_node():
 
 
 def laptop():
-    """Eight cores with two threads each, one GPU, one NUMA node; threads of a core are neighbours."""
+    """Eight cores with two threads each, one GPU, one NUMA node; threads of a core have adjacent
+    numbers."""
     t = Topology()
     pus = list(range(16))
     t.open("Machine", pus, [0], os_index=0)
@@ -153,8 +154,8 @@ def laptop():
 
 
 def two_packages(name, gpus, lost=()):
-    """Two packages of eight cores. gpus: the buses of those near each package; lost: of those whose
-    place the firmware does not tell, which hwloc attaches to the whole machine."""
+    """Two packages of eight cores. gpus: buses of the GPUs near each package; lost: buses of GPUs whose
+    location the firmware does not report, which hwloc attaches to the whole machine."""
     t = Topology()
     t.open("Machine", list(range(16)), [0, 1], os_index=0)
     for package in range(2):

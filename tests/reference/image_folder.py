@@ -1,4 +1,4 @@
-"""Small data sets of JPEG files in TinyImageNet's layout, and how torchvision's own recipe reads them.
+"""Writer of small data sets of JPEG files in TinyImageNet's layout, and reader with torchvision's evaluation transform.
 
 DIR/wnids.txt, train/WNID/images/WNID_N.JPEG, val/images/val_N.JPEG, val/val_annotations.txt.
 """
@@ -16,7 +16,7 @@ from torchvision.datasets import ImageFolder
 import draws
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-# File i is of kind i % 8: other sizes and sorts of JPEG take other ways through decoder and resizing.
+# File i has the kind i % 8: sizes and JPEG variants that exercise different paths of decoder and resizing.
 KINDS = [
     {}, {"turn": True}, {"subsampling": "4:4:4"}, {"progressive": True},
     {}, {"grey": True}, {"subsampling": "4:2:2", "turn": True}, {"small": True},
@@ -24,7 +24,7 @@ KINDS = [
 
 
 def enlarge(values, height, width):
-    """Bilinear from a 4x4 grid per channel (3,4,4) to (3,height,width)."""
+    """Interpolates bilinearly from a 4x4 grid per channel (3,4,4) to (3,height,width)."""
     axes = []
     for size in (height, width):
         at = np.clip((np.arange(size) + 0.5) * 4 / size - 0.5, 0, 3)
@@ -33,8 +33,8 @@ def enlarge(values, height, width):
 
 
 class Maker:
-    """Pictures around one smooth pattern for each class, the same for every seed, so that classes can
-    be learnt."""
+    """Makes noisy images around a smooth pattern of each class, the same for every seed, so that classes can be
+    learned."""
 
     def __init__(self, classes, size, quality, seed):
         self.patterns = np.random.RandomState(0).normal(size=(classes, 3, 4, 4))
@@ -46,7 +46,7 @@ class Maker:
         width, height = self.size
         if kind.get("turn"):
             width, height = height, width
-        if kind.get("small"):  # smaller than the sample, which has to be enlarged
+        if kind.get("small"):  # smaller than the sample, so that the image is enlarged
             width, height = width * 5 // 8, height * 5 // 8
         smooth = enlarge(self.patterns[label] + 0.5 * self.rng.normal(size=(3, 4, 4)), height, width)
         noise = enlarge(self.rng.normal(size=(3, 4, 4)), height, width)
@@ -71,7 +71,7 @@ def name_class(label):
 
 
 def write(directory, train, val, classes, size, quality, seed=1):
-    """size: (width, height) of most files."""
+    """Writes a data set. size: (width, height) of most files."""
     maker = Maker(classes, size, quality, seed)
     annotations = []
     for i in range(train):
@@ -87,7 +87,7 @@ def write(directory, train, val, classes, size, quality, seed=1):
     write_bytes(os.path.join(directory, "wnids.txt"), names.encode())
 
 
-def open_picture(source):
+def open_image(source):
     with Image.open(source) as image:
         return image.convert("RGB")
 
@@ -98,7 +98,7 @@ def evaluation(side):
 
 
 def list_files(directory, split):
-    """(path, label) of every file; train in ImageFolder's order, val by name."""
+    """Returns (path, label) of every file; train in ImageFolder's order, val sorted by name."""
     train = ImageFolder(os.path.join(directory, "train"))
     if split == "train":
         return train.samples
@@ -109,15 +109,15 @@ def list_files(directory, split):
 
 
 def as_samples(pairs, side, dtype):
-    """(file or bytes, label) pairs as a data set of samples that are not augmented."""
+    """Returns a TensorDataset of (file or bytes, label) pairs, without augmentation."""
     transform = evaluation(side)
-    images = [transform(open_picture(source)) for source, _ in pairs]
+    images = [transform(open_image(source)) for source, _ in pairs]
     return TensorDataset(torch.stack(images).to(dtype), torch.tensor([label for _, label in pairs]))
 
 
 def samples(directory, split, dtype, folder, side, warm_up, seed=None):
-    """For record.Case. warm_up: how many pictures that has, and Maker's arguments, seed excepted.
-    seed: training files come in the order of starstep's first epoch with it, else in the folder's."""
+    """The `samples` function of record.Case. warm_up: number of images of the warm-up, and Maker's arguments except the
+    seed. seed: orders the training files as starstep's first epoch with this seed; None: in the folder's order."""
     if split != "warm-up":
         files = list_files(os.path.join(directory, folder), "val" if split == "test" else "train")
         if split == "train" and seed is not None:

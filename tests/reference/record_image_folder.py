@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Record how torchvision's ResNet-50 trains from JPEG files, for tests/parity/test_parity_pictures.sh.
+"""Records training runs of torchvision's ResNet-50 from JPEG files, for tests/parity/test_parity_images.sh.
 
-    record_pictures.py [--output DIR]    write pictures/ and the references of a narrow model
-    record_pictures.py --full DIR        the same for torchvision.models.resnet50 itself, with samples
+    record_image_folder.py [--output DIR]    write image-folder/ and the references of a narrow model
+    record_image_folder.py --full DIR        the same for torchvision.models.resnet50 itself, with samples
                                          of 64x64 and of 224x224, for tests/parity/full_parity.sh
-    record_pictures.py --check-strict FILE --classes N
+    record_image_folder.py --check-strict FILE --classes N
                                          load a checkpoint of the full model with strict=True
 
-The files are read with PIL and go through torchvision's Resize, CenterCrop, ToTensor and Normalize. The
-narrow model reads them in the folder's order, the full one shuffled as starstep shuffles them: its long
-classes would give batches of one class, on which PyTorch's own fp32 losses are 2e-4 from fp64's.
-How a case is trained and why it begins after a warm-up is record.py's matter.
+PIL reads the files; torchvision's Resize, CenterCrop, ToTensor and Normalize transform them. The narrow model
+reads them in the folder's order. The full model reads them shuffled as by starstep: in the folder's order,
+batches would have a single class, and PyTorch's fp32 losses would differ from fp64 by 2e-4. record.py
+documents the training of a case and the reason for the warm-up.
 """
 
 import argparse
@@ -20,15 +20,15 @@ from functools import partial
 
 import torchvision
 
-import folder_pictures
+import image_folder
 import record
 import torchvision_models
 
-# 51 files: 2 steps an epoch, and on no number of ranks a whole batch more. 25: shards of unequal size.
+# 51 files: 2 steps per epoch and less than a batch remains. 25 files: shards of unequal size.
 NARROW = {"widths": (4, 5, 6, 7), "classes": 10, "train": 51, "val": 25, "side": 64, "batch": 24,
           "size": (80, 72), "quality": 50, "ranks": [1, 2, 3], "steps": 10}
 SGD = {"lr": 0.02, "momentum": 0.9, "weight_decay": 0.01}
-# 224 goes on from the weights of 64, whose warm-up is cheaper.
+# 224 starts from the weights of 64, whose warm-up is cheaper.
 FULL = {
     64: {"train": 330, "val": 70, "batch": 32, "size": (64, 64), "ranks": [1, 2], "steps": 10,
          "warmed_up": ""},
@@ -43,21 +43,21 @@ FULL_LR = 0.001  # PyTorch's fp32 losses agree with fp64's to 5e-6; at 0.005 to 
 
 def record_narrow(directory):
     c = NARROW
-    folder_pictures.write(os.path.join(directory, "pictures"), c["train"], c["val"], c["classes"],
+    image_folder.write(os.path.join(directory, "image-folder"), c["train"], c["val"], c["classes"],
                           c["size"], c["quality"])
-    samples = partial(folder_pictures.samples, folder="pictures", side=c["side"],
+    samples = partial(image_folder.samples, folder="image-folder", side=c["side"],
                       warm_up=(800, c["classes"], c["size"], c["quality"]))
     record.record_case(
-        record.Case("pictures-resnet50", partial(torchvision_models.resnet50, c["widths"], c["classes"]),
+        record.Case("image-folder-resnet50", partial(torchvision_models.resnet50, c["widths"], c["classes"]),
                     c["widths"], c["ranks"], c["steps"], SGD, samples, c["batch"]), directory)
 
 
 def record_full(directory, side, lr):
     c = FULL[side]
-    folder = f"pictures{side}"
-    folder_pictures.write(os.path.join(directory, folder), c["train"], c["val"], FULL_CLASSES, c["size"],
+    folder = f"image-folder{side}"
+    image_folder.write(os.path.join(directory, folder), c["train"], c["val"], FULL_CLASSES, c["size"],
                           FULL_QUALITY)
-    samples = partial(folder_pictures.samples, folder=folder, side=side,
+    samples = partial(image_folder.samples, folder=folder, side=side,
                       warm_up=(FULL_WARM_UP_SAMPLES, FULL_CLASSES, c["size"], FULL_QUALITY), seed=1)
     record.record_case(
         record.Case(f"resnet50-{side}", partial(torchvision.models.resnet50, num_classes=FULL_CLASSES),
@@ -79,11 +79,11 @@ def main():
     here = os.path.dirname(os.path.abspath(__file__))
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--output", default=here, help="folder to write to (default: beside this file)")
-    parser.add_argument("--full", metavar="DIR", help="the full model instead, into this folder")
-    parser.add_argument("--side", type=int, choices=FULL, help="of --full's cases only this one")
-    parser.add_argument("--lr", type=float, default=FULL_LR, help="of --full (default: %(default)s)")
-    parser.add_argument("--check-strict", metavar="FILE", help="only load this checkpoint")
-    parser.add_argument("--classes", type=int, default=FULL_CLASSES, help="of that checkpoint")
+    parser.add_argument("--full", metavar="DIR", help="record the full model in this folder")
+    parser.add_argument("--side", type=int, choices=FULL, help="only this case of --full")
+    parser.add_argument("--lr", type=float, default=FULL_LR, help="learning rate of --full (default: %(default)s)")
+    parser.add_argument("--check-strict", metavar="FILE", help="load this checkpoint and exit")
+    parser.add_argument("--classes", type=int, default=FULL_CLASSES, help="number of classes of the checkpoint")
     args = parser.parse_args()
     if args.check_strict:
         return check_strict(args.check_strict, args.classes)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""PyTorch's part of test_optimizer_state.sh.
+"""The PyTorch side of test_optimizer_state.sh.
 
-    go_on_in_pytorch.py names MODEL.pt
-    go_on_in_pytorch.py train WEIGHTS.safetensors OPTIMIZER.pt KIND FIRST STEPS MODEL.pt NEW_OPTIMIZER.pt
-    go_on_in_pytorch.py compare MODEL.pt WEIGHTS.safetensors OPTIMIZER.pt OTHER_OPTIMIZER.pt
+    resume_in_pytorch.py names MODEL.pt
+    resume_in_pytorch.py train WEIGHTS.safetensors OPTIMIZER.pt KIND FIRST STEPS MODEL.pt NEW_OPTIMIZER.pt
+    resume_in_pytorch.py compare MODEL.pt WEIGHTS.safetensors OPTIMIZER.pt OTHER_OPTIMIZER.pt
 
-names: the model's state_dict. train: from the weights, an optimizer of KIND with states of a file, STEPS steps
-on the training samples from FIRST on, 16 a step. compare: weights are equal within 1e-5 of their norm, states, which are what gradients leave of
-each other, within 1e-3.
+names: saves the model's state_dict. train: loads the weights and the state of an optimizer of KIND and trains STEPS
+steps on the training samples from FIRST, 16 per step. compare: checks that weights are equal within 1e-5 of their norm
+and optimizer states within 1e-3, because gradients in them partly cancel.
 """
 
 import math
@@ -41,7 +41,7 @@ def train(weights, optimizer_file, kind, first, steps, model_to, optimizer_to):
 
 def distance(a, b):
     far = float((a - b).double().norm() / b.double().norm().clamp_min(1e-12))
-    return math.inf if math.isnan(far) else far  # max() passes NaN over
+    return math.inf if math.isnan(far) else far  # max() ignores NaN
 
 
 def worst(pairs):
