@@ -24,7 +24,7 @@ struct ss_input_layout {
     size_t image;        /* bytes of an image in the slot */
     enum ss_dtype dtype; /* type that images are rounded to in the slot; fp32: not rounded */
     size_t labels;       /* their offset */
-    size_t bytes;  /* of the whole slot */
+    size_t bytes;        /* of the whole slot */
 };
 struct ss_input_layout ss_input_layout_of(const struct ss_plan *plan);
 

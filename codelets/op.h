@@ -12,13 +12,13 @@ struct ss_op_context {
     const struct ss_plan *plan;
     const struct ss_kernels *kernels;
     struct ss_device *device;
-    float label_smoothing;       /* in training, 0 .. 1 */
-    int training;                /* 0: only forward will run */
+    float label_smoothing; /* in training, 0 .. 1 */
+    int training;          /* 0: only forward will run */
 };
 
 struct ss_op_class {
     const char *name; /* as in struct ss_layer_class */
-    size_t bytes; /* of its struct, which begins with a struct ss_op */
+    size_t bytes;     /* of its struct, which begins with a struct ss_op */
     /* Initialize the members after the head. The head is initialized; all else is zero. */
     enum ss_status (*init)(struct ss_op *op, const struct ss_op_context *context, int block);
     /* Release the members that init created, also after a partial init. May be NULL. */
@@ -63,7 +63,7 @@ size_t ss_op_param_bytes(const struct ss_plan *plan, struct ss_op *const *ops,
                          const struct ss_plan_param *p);
 /* Sizes of a bucket in bytes. */
 struct ss_bucket_bytes {
-    size_t used;   /* trained parameters */
+    size_t used; /* trained parameters */
     /* those, padded; on a device divisible by the plan's shards, as NCCL requires equal ones */
     size_t capacity;
     size_t frozen; /* after that: frozen parameters; for gradients: scratch for unused ones */
@@ -148,10 +148,8 @@ enum ss_status ss_op_backward(const struct ss_task_data *d);
 void ss_op_run_forward(void *buffers[], void *cl_arg);
 void ss_op_run_backward(void *buffers[], void *cl_arg);
 /* The codelets of an operation. */
-#define SS_OP_FORWARD(codelet_name)                                                                \
-    SS_COMPUTE_CODELET(codelet_name, ss_op_run_forward)
-#define SS_OP_BACKWARD(codelet_name)                                                               \
-    SS_COMPUTE_CODELET(codelet_name, ss_op_run_backward)
+#define SS_OP_FORWARD(codelet_name) SS_COMPUTE_CODELET(codelet_name, ss_op_run_forward)
+#define SS_OP_BACKWARD(codelet_name) SS_COMPUTE_CODELET(codelet_name, ss_op_run_backward)
 
 /* Submit the forward or backward task of a block. */
 enum ss_status ss_op_submit(const struct ss_step_args *args);

@@ -101,9 +101,9 @@ struct ss_step_args {
     uint64_t step;                   /* from 1; of training */
     uint64_t dropout_key;            /* forward, backward; on a CPU */
     uint64_t source_key;             /* the same for the block whose y it recomputes */
-    int absent; /* training: number of images missing at the end of the batch (op.h) */
-    double lr;                       /* update */
-    uint64_t submitted_ns;           /* training: when the step's submission began */
+    int absent;            /* training: number of images missing at the end of the batch (op.h) */
+    double lr;             /* update */
+    uint64_t submitted_ns; /* training: when the step's submission began */
     struct ss_task_times times;
 };
 

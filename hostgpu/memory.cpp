@@ -72,9 +72,8 @@ char *map_memory(size_t bytes, struct allocation *a)
     return (char *)a->mapping;
 #else
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), capacity = round_up(bytes, page);
-    void *m =
-        mmap(nullptr, capacity + page, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *m = mmap(nullptr, capacity + page, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (m == MAP_FAILED)
         return nullptr;
     if (mprotect((char *)m + capacity, page, PROT_NONE)) {

@@ -29,10 +29,10 @@ struct ss_comm_request {
     enum ss_comm_kind kind;
     enum ss_comm_channel channel;
     void *data;
-    size_t count;       /* elements of the kind's type; bytes for BCAST, GATHER and EXCHANGE */
-    void *gathered;     /* GATHER on rank 0 only: world size x count bytes */
-    int root;           /* BCAST only */
-    void *received;     /* EXCHANGE only, as are the ranks; below 0: none */
+    size_t count;   /* elements of the kind's type; bytes for BCAST, GATHER and EXCHANGE */
+    void *gathered; /* GATHER on rank 0 only: world size x count bytes */
+    int root;       /* BCAST only */
+    void *received; /* EXCHANGE only, as are the ranks; below 0: none */
     int to, from;
     enum ss_dtype wire; /* all-reduce of floats: wire format */
     const char *what;   /* name in messages, after the tag's step; NULL: named by the tag */

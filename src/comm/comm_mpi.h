@@ -76,7 +76,7 @@ struct ss_mpi {
     /* rank 0: all ranks; others: [0] is rank 0 */
     struct ss_watch_rank *ranks[SS_COMM_CHANNELS];
     struct ss_heartbeat own[SS_COMM_CHANNELS]; /* the buffer of the heartbeats being sent */
-    MPI_Request *sends;          /* rank 0: one for each rank; others: [0] */
+    MPI_Request *sends;                        /* rank 0: one for each rank; others: [0] */
 };
 
 /* comm_mpi_thread.c: the thread's function; arg is a struct ss_mpi. Returns after `stop`, once

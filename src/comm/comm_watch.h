@@ -39,7 +39,7 @@ void ss_watch_note(struct ss_watch_last *last, const struct ss_comm_request *req
 
 struct ss_watch_rank {
     struct ss_heartbeat heartbeat; /* the last one received */
-    double heard_s;      /* when, on the clock of `now_s` below */
+    double heard_s;                /* when, on the clock of `now_s` below */
     char host[SS_WATCH_HOST];
 };
 

@@ -22,8 +22,8 @@ enum ss_nccl_cta_policy { SS_NCCL_CTAS_DEFAULT, SS_NCCL_CTAS_EFFICIENCY, SS_NCCL
 struct ss_nccl_options {
     int ctas; /* maximum number of thread blocks for NCCL; 0: its own choice */
     enum ss_nccl_cta_policy cta_policy;
-    int device; /* CUDA's index of this rank's GPU, which is current */
-    int small;  /* create a second communicator for small all-reduces */
+    int device;      /* CUDA's index of this rank's GPU, which is current */
+    int small;       /* create a second communicator for small all-reduces */
     cpu_set_t cores; /* CPUs for NCCL's threads; empty: those of the caller */
 };
 

@@ -117,8 +117,8 @@ static ncclDataType_t type_of(enum ss_dtype t)
 /* Wait for a call. A call on a non-blocking communicator may still be in progress when it returns
  * (the first ones connect); no other call may be made on it until it has completed. The watchdog
  * has the deadline; the limit here is larger. */
-static enum ss_status settle(struct ss_nccl *n, ncclComm_t comm, const char *name,
-                             const char *call, ncclResult_t result)
+static enum ss_status settle(struct ss_nccl *n, ncclComm_t comm, const char *name, const char *call,
+                             ncclResult_t result)
 {
     const uint64_t begin = ss_now_ns();
     const double most = 2 * n->control->timeout_s + 10;
@@ -306,12 +306,8 @@ enum ss_status ss_nccl_max_i32(struct ss_nccl *n, int *data, struct ss_comm_tag 
 static enum ss_status sum_f64(struct ss_nccl *n, ncclComm_t comm, double *data, size_t count,
                               struct ss_comm_tag tag, const char *what, ss_stream stream)
 {
-    const struct summed x = {.comm = comm,
-                             .data = data,
-                             .count = count,
-                             .type = ncclFloat64,
-                             .tag = tag,
-                             .what = what};
+    const struct summed x = {
+        .comm = comm, .data = data, .count = count, .type = ncclFloat64, .tag = tag, .what = what};
     return enqueue(n, &x, stream);
 }
 

@@ -20,8 +20,8 @@ struct ss_nccl_all_reduce {
     struct ss_nccl *nccl;
     cudaEvent_t reached, done;
     atomic_int enqueued;
-    int was_reached;          /* used by the communication thread only */
-    char name[64];            /* for messages */
+    int was_reached;                 /* used by the communication thread only */
+    char name[64];                   /* for messages */
     struct ss_nccl_all_reduce *next; /* in the free list, or the watchdog's list */
 };
 

@@ -63,8 +63,8 @@ static void describe_one(long pid, const char *job, const char *host, char *envi
     const char *of = find_variable(environment, n, "PMIX_NAMESPACE");
     const char *rank = find_variable(environment, n, "PMIX_RANK");
     if (of && rank && strcmp(of, job) == 0)
-        snprintf(text + used, capacity - used, "; rank %.10s (%s), which %s (process %ld)", rank, host,
-                 trouble, pid);
+        snprintf(text + used, capacity - used, "; rank %.10s (%s), which %s (process %ld)", rank,
+                 host, trouble, pid);
 }
 
 void ss_stopped_ranks_describe(char *text, size_t capacity)

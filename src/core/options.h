@@ -148,7 +148,8 @@ int ss_option_next(struct ss_option_row *row);
 /* Return the name of an option's value for messages and help: "N", or its words, formatted in
  * `text`. NULL for a flag. */
 enum { SS_OPTION_ARGUMENT_CAPACITY = 128 };
-const char *ss_option_argument(const struct ss_option *option, char text[SS_OPTION_ARGUMENT_CAPACITY]);
+const char *ss_option_argument(const struct ss_option *option,
+                               char text[SS_OPTION_ARGUMENT_CAPACITY]);
 
 /* Levenshtein distance from a to b, for suggestions after a typing mistake. Returns 64 if b is
  * longer than 62. */

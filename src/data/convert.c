@@ -13,7 +13,7 @@ enum { PATH_CAPACITY = 4096 };
 
 struct samples {
     size_t count;
-    const uint8_t *images; /* (count, 3, 32, 32) */
+    const uint8_t *images;                         /* (count, 3, 32, 32) */
     const struct ss_pickle_value *labels, *coarse; /* coarse: NULL if there are none */
 };
 

@@ -72,10 +72,10 @@ struct ss_dataset {
     const uint8_t *records;
     size_t record_bytes, image_offset, label_offset;
     void *mapping;
-    struct ss_images *images;     /* NULL: records */
-    char **class_names;           /* of records; NULL: unknown */
-    int *label_of;                /* maps own classes to labels (ss_dataset_label_by), or NULL */
-    char *const *names;           /* of the labels, if label_of is set */
+    struct ss_images *images; /* NULL: records */
+    char **class_names;       /* of records; NULL: unknown */
+    int *label_of;            /* maps own classes to labels (ss_dataset_label_by), or NULL */
+    char *const *names;       /* of the labels, if label_of is set */
     size_t mapping_bytes;
     float normalised[3][256]; /* (byte / 255 - mean) / std per channel (ss_dataset_fill_table) */
 };

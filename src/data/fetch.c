@@ -165,7 +165,7 @@ static enum ss_status unpack(const struct work *w, const char *url)
     enum { FIXED = 6 };
     char paths[WANTED_CAPACITY][80];
     const char *tar[FIXED + WANTED_CAPACITY + 1] = {"tar", "-xzf",    w->archive,
-                                                "-C",  w->folder, "--no-same-owner"};
+                                                    "-C",  w->folder, "--no-same-owner"};
     for (int i = 0; i < w->count; i++) {
         snprintf(paths[i], sizeof paths[i], "%s/%s", w->cifar->binary, w->wanted[i]);
         tar[FIXED + i] = paths[i];

@@ -54,8 +54,8 @@ static void mix_bytes(size_t n, float share, uint8_t *restrict image, const uint
 }
 
 /* Copy the box of `other` into `image`. element: bytes per element. */
-static void paste(const struct ss_dataset *d, const struct ss_area *box, size_t element, char *image,
-                  const char *other)
+static void paste(const struct ss_dataset *d, const struct ss_area *box, size_t element,
+                  char *image, const char *other)
 {
     for (int c = 0; c < d->channels; c++)
         for (int y = 0; y < box->height; y++) {

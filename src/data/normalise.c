@@ -19,9 +19,8 @@ normalise(const uint8_t *restrict in, size_t n, float mean, float std, float *re
 /* Compiled twice and selected at run time by processor support. Does not use FMA, so both versions
  * are bit-identical. */
 #if defined(__x86_64__) && !defined(__AVX2__)
-__attribute__((target("avx2"))) static void normalise_avx2(const uint8_t *restrict in, size_t n,
-                                                           float mean, float std,
-                                                           float *restrict out)
+__attribute__((target("avx2"))) static void
+normalise_avx2(const uint8_t *restrict in, size_t n, float mean, float std, float *restrict out)
 {
     normalise(in, n, mean, std, out);
 }

@@ -177,8 +177,8 @@ enum ss_status ss_pack_open(const char *path, const struct ss_imagefolder *folde
     if (status == SS_OK)
         status = map_file(p, fd);
     close(fd);
-    int fits = status == SS_OK && check_header(p, why, capacity) && check_trailer(p, why, capacity) &&
-               check_index(p, why, capacity);
+    int fits = status == SS_OK && check_header(p, why, capacity) &&
+               check_trailer(p, why, capacity) && check_index(p, why, capacity);
     if (fits)
         status = prepare(p);
     if (!fits || status != SS_OK) {

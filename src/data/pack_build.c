@@ -101,7 +101,7 @@ static enum ss_status estimate(const struct ss_imagefolder *folder, uint64_t *by
 /* Check the free space, with a tolerance because the estimate may be too high. A full disk is also
  * detected while writing. */
 static enum ss_status check_space(const char *path, const char *dir,
-                                 const struct ss_imagefolder *folder)
+                                  const struct ss_imagefolder *folder)
 {
     struct statvfs fs;
     uint64_t bytes;

@@ -251,7 +251,8 @@ enum ss_status ss_resize_run(struct ss_resizer *r, const struct ss_resize *h, ui
     size_t stride = ss_round_up(3 * (size_t)h->out_width, MIX);
     size_t line = stride > LANES * LANES ? stride : LANES * LANES;
     SS_TRY(grow(&r->middle, &r->middle_capacity, stride * (size_t)(bottom - top + LANES), 1));
-    SS_TRY(grow(&r->source, &r->source_capacity, ss_round_up(3 * (size_t)h->width, LANES) * LANES, 1));
+    SS_TRY(
+        grow(&r->source, &r->source_capacity, ss_round_up(3 * (size_t)h->width, LANES) * LANES, 1));
     SS_TRY(grow(&r->resized, &r->resized_capacity, stride * LANES, 1));
     SS_TRY(grow(&r->line, &r->line_capacity, line, 1));
     resize_columns(r, h, top, bottom, stride);

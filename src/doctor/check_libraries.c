@@ -45,8 +45,7 @@ static void probe_plugin(const struct ss_doctor_options *o, struct ss_findings *
 {
     struct ss_library plugin;
     char name[256];
-    int wanted = wants_plugin() || o->fabric == SS_FABRIC_SLINGSHOT ||
-                 *value_of("NCCL_NET_PLUGIN");
+    int wanted = wants_plugin() || o->fabric == SS_FABRIC_SLINGSHOT || *value_of("NCCL_NET_PLUGIN");
     if (!strcasecmp(value_of("NCCL_NET_PLUGIN"), "none")) {
         if (wants_plugin() || o->fabric == SS_FABRIC_SLINGSHOT)
             ss_find(f, wants_plugin() ? SS_BROKEN : SS_SLOW, "net.plugin",

@@ -59,7 +59,7 @@ static void probe_modules(struct ss_findings *f)
 static void probe_slurm(struct ss_findings *f)
 {
     static const char *const names[] = {
-        "SLURM_JOB_ID",        "SLURM_STEP_ID",      "SLURM_NNODES",     "SLURM_NTASKS",
+        "SLURM_JOB_ID",        "SLURM_STEP_ID",      "SLURM_NNODES",        "SLURM_NTASKS",
         "SLURM_CPUS_PER_TASK", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_TASK", "SLURM_NETWORK",
         "SLURM_CPU_BIND_TYPE", "SLURM_GPU_BIND"};
     char text[SS_FINDING_TEXT] = "";
@@ -67,8 +67,8 @@ static void probe_slurm(struct ss_findings *f)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *value = getenv(names[i]);
         if (value && *value && used < sizeof text)
-            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s=%.40s",
-                                     used ? " " : "", names[i] + strlen("SLURM_"), value);
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s=%.40s", used ? " " : "",
+                                     names[i] + strlen("SLURM_"), value);
     }
     if (used)
         ss_find(f, SS_FINE, "machine.slurm", NULL, "%s", text);

@@ -103,8 +103,8 @@ static void probe_limits(const struct ss_doctor_options *o, struct ss_findings *
                     "limit of %s: %s%s; at least %.0f%s needed", rows[i].name, number, unit,
                     rows[i].wanted, rows[i].unit);
         else
-            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %s%s",
-                                     used ? ", " : "", rows[i].name, number, unit);
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %s%s", used ? ", " : "",
+                                     rows[i].name, number, unit);
     }
     ss_find(f, SS_FINE, "memory.limits", NULL, "limits: %s", text);
 }

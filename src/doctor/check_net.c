@@ -157,11 +157,10 @@ static void probe_ports(const struct ss_doctor_options *o, struct ss_findings *f
     size_t used = 0;
     int n = list_ports(o, all);
     for (int i = 0; i < n && used < sizeof text; i++)
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s:%d %s %s %g Gbit/s",
-                                 used ? ", " : "", all[i].adapter, all[i].number,
-                                 all[i].ethernet ? "Ethernet" : "InfiniBand",
-                                 all[i].active ? "active" : "not active",
-                                 isnan(all[i].gbit) ? 0 : all[i].gbit);
+        used += (size_t)snprintf(
+            text + used, sizeof text - used, "%s%s:%d %s %s %g Gbit/s", used ? ", " : "",
+            all[i].adapter, all[i].number, all[i].ethernet ? "Ethernet" : "InfiniBand",
+            all[i].active ? "active" : "not active", isnan(all[i].gbit) ? 0 : all[i].gbit);
     if (n)
         ss_find(f, SS_FINE, "net.adapters", NULL, "adapters: %s", text);
     if (n)

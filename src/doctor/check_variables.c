@@ -12,14 +12,13 @@ extern char **environ;
 
 static int is_of_interest(const char *entry)
 {
-    static const char *const prefixes[] = {"NCCL_", "FI_", "OMPI_MCA_", "PRTE_MCA_",
-                                           "UCX_", "STARPU_", "OMP_", "CUDA_"};
+    static const char *const prefixes[] = {"NCCL_", "FI_",     "OMPI_MCA_", "PRTE_MCA_",
+                                           "UCX_",  "STARPU_", "OMP_",      "CUDA_"};
     /* Variables that Open MPI's launcher (versions 4 and 5) sets for its ranks. */
-    static const char *const launcher[] = {"OMPI_MCA_orte_", "OMPI_MCA_ess",
-                                           "OMPI_MCA_pmix=", "OMPI_MCA_initial_wdir",
-                                           "OMPI_MCA_shmem_RUNTIME", "OMPI_MCA_PREFIXES=",
-                                           "OMPI_MCA_cpu_type=", "OMPI_MCA_num_procs=",
-                                           "OMPI_MCA_mca_base_component_path="};
+    static const char *const launcher[] = {
+        "OMPI_MCA_orte_",        "OMPI_MCA_ess",           "OMPI_MCA_pmix=",
+        "OMPI_MCA_initial_wdir", "OMPI_MCA_shmem_RUNTIME", "OMPI_MCA_PREFIXES=",
+        "OMPI_MCA_cpu_type=",    "OMPI_MCA_num_procs=",    "OMPI_MCA_mca_base_component_path="};
     for (size_t i = 0; i < sizeof launcher / sizeof *launcher; i++)
         if (!strncmp(entry, launcher[i], strlen(launcher[i])))
             return 0;

@@ -17,11 +17,11 @@ static const struct kind {
     const char *name;
     int shared;
 } kinds[] = {
-    {0x0BD00BD0, "Lustre", 1},    {0x6969, "NFS", 1},         {0x47504653, "GPFS", 1},
-    {0x19830326, "BeeGFS", 1},    {0x00C36400, "Ceph", 1},    {0xFF534D42, "SMB", 1},
-    {0xEF53, "ext4", 0},          {0x58465342, "XFS", 0},     {0x9123683E, "btrfs", 0},
-    {0x2FC12FC1, "ZFS", 0},       {0x01021994, "tmpfs", 0},   {0x858458F6, "ramfs", 0},
-    {0x794C7630, "overlay", 0},   {0x73717368, "squashfs", 0}, {0x65735546, "FUSE", 0},
+    {0x0BD00BD0, "Lustre", 1},  {0x6969, "NFS", 1},          {0x47504653, "GPFS", 1},
+    {0x19830326, "BeeGFS", 1},  {0x00C36400, "Ceph", 1},     {0xFF534D42, "SMB", 1},
+    {0xEF53, "ext4", 0},        {0x58465342, "XFS", 0},      {0x9123683E, "btrfs", 0},
+    {0x2FC12FC1, "ZFS", 0},     {0x01021994, "tmpfs", 0},    {0x858458F6, "ramfs", 0},
+    {0x794C7630, "overlay", 0}, {0x73717368, "squashfs", 0}, {0x65735546, "FUSE", 0},
     {0x01021997, "9p", 1},
 };
 static const struct kind unknown = {0, "an unknown file system", 0};

@@ -40,7 +40,8 @@ static int read_file(const char *path, char *out, size_t capacity)
     return n > 0;
 }
 
-int ss_probe_text(const struct ss_doctor_options *o, char *out, size_t capacity, const char *path, ...)
+int ss_probe_text(const struct ss_doctor_options *o, char *out, size_t capacity, const char *path,
+                  ...)
 {
     char full[PATH_MAX];
     va_list args;

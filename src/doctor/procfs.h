@@ -10,8 +10,8 @@ enum { SS_PROBE_NAME = 64 };
 
 /* Read a file's text without trailing blanks, truncated to `capacity`. Returns 0 and "" if it
  * cannot be read. */
-int ss_probe_text(const struct ss_doctor_options *o, char *out, size_t capacity, const char *path, ...)
-    SS_PRINTF(4, 5);
+int ss_probe_text(const struct ss_doctor_options *o, char *out, size_t capacity, const char *path,
+                  ...) SS_PRINTF(4, 5);
 /* Read a file that begins with a number; NAN if it does not. */
 double ss_probe_number(const struct ss_doctor_options *o, const char *path, ...) SS_PRINTF(2, 3);
 int ss_probe_exists(const struct ss_doctor_options *o, const char *path, ...) SS_PRINTF(2, 3);

@@ -7,7 +7,11 @@
 /* Match conditions: the variable is set and not empty, and its value ... */
 enum match { SET, IS, LACKS };
 
-enum fabric { ANY = 0, SLINGSHOT = 1 << SS_FABRIC_SLINGSHOT, INFINIBAND = 1 << SS_FABRIC_INFINIBAND };
+enum fabric {
+    ANY = 0,
+    SLINGSHOT = 1 << SS_FABRIC_SLINGSHOT,
+    INFINIBAND = 1 << SS_FABRIC_INFINIBAND
+};
 
 static int one_node(const struct ss_rule_facts *facts)
 {

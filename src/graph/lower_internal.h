@@ -44,12 +44,12 @@ struct ss_lowerer {
     int *value_tensor; /* per value: its tensor in the list being built; -1: the input slot */
     int (*grad)[SS_PLAN_MAX_DY]; /* per value: contributions to its gradient */
     int *ngrad;
-    int input;    /* the input value */
-    int dense;    /* on a device with padded input: its tensor without padding; else -1 */
+    int input; /* the input value */
+    int dense; /* on a device with padded input: its tensor without padding; else -1 */
     struct ss_lower_view *part; /* per value */
-    int *forward; /* per block: its forward task in `list`, the last one */
-    int weights;  /* block whose weight gradient remains to be lowered; -1: none */
-    int summed;   /* number of buckets whose all-reduce has been lowered */
+    int *forward;               /* per block: its forward task in `list`, the last one */
+    int weights;                /* block whose weight gradient remains to be lowered; -1: none */
+    int summed;                 /* number of buckets whose all-reduce has been lowered */
     enum ss_status status;
 };
 

@@ -36,9 +36,9 @@ enum ss_act_family { SS_ACT_FAMILIES(SS_ACT_ENUMERATOR, ) SS_FAMILY_COUNT };
 struct ss_act_terms {
     enum ss_act_family family;
     int product;
-    int odd;                           /* LOGISTIC: tanh */
-    float low, high, alpha, beta;      /* CLIP: f = alpha u + beta, clamped to [low, high] */
-    float from, to;                    /* CLIP: the slope is alpha between these, else 0 */
+    int odd;                      /* LOGISTIC: tanh */
+    float low, high, alpha, beta; /* CLIP: f = alpha u + beta, clamped to [low, high] */
+    float from, to;               /* CLIP: the slope is alpha between these, else 0 */
 };
 
 /* leak: LEAKY_RELU's slope below 0. Slopes at the interval ends are PyTorch's. Sources: PyTorch's

@@ -40,10 +40,10 @@ struct ss_device_options {
      * in updates. */
     enum ss_dtype dtype;
     /* GPU */
-    int device;           /* CUDA's index */
-    int tf32;             /* fp32 only: let tensor cores round inputs to TF32 */
-    int nondeterministic; /* allow engines of cuDNN with varying order of additions */
-    int autotune;         /* time the convolution algorithms; 0: use the library's ranking */
+    int device;              /* CUDA's index */
+    int tf32;                /* fp32 only: let tensor cores round inputs to TF32 */
+    int nondeterministic;    /* allow engines of cuDNN with varying order of additions */
+    int autotune;            /* time the convolution algorithms; 0: use the library's ranking */
     int runtime_compilation; /* allow cuDNN's engines that compile their kernels at run time */
     const char *cache_file;  /* of tuned choices; NULL: none */
 };

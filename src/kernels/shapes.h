@@ -108,7 +108,7 @@ const char *ss_conv_text(const struct ss_conv_shape *s, char *text, size_t capac
  * BatchNorm2d's documentation. */
 enum ss_shortcut { SS_SHORTCUT_NONE, SS_SHORTCUT_BIAS, SS_SHORTCUT_BN };
 struct ss_norm_act {
-    struct ss_act shape; /* of z */
+    struct ss_act shape;  /* of z */
     int z_pitch, y_pitch; /* of z and dz; of y, dy and ds: 0 with a residual, shortcut or pool */
     enum ss_activation act;
     float slope; /* LEAKY_RELU's */
@@ -143,7 +143,7 @@ struct ss_norm_act_grad {
     void *dz;                 /* gradient of z; may be z, and must be with pooling or a shortcut */
     int adds; /* 1: adds dz to its old value, in a separate tensor; on a GPU only in a view */
     const float *gamma, *beta, *saved;
-    float *dgamma, *dbeta; /* (C), overwritten; NULL without BN */
+    float *dgamma, *dbeta;       /* (C), overwritten; NULL without BN */
     const uint64_t *dropout_key; /* as in forward */
 };
 
@@ -163,7 +163,7 @@ struct ss_norm_source {
 struct ss_norm_shortcut {
     void *r;                           /* z'; backward, BN: becomes its gradient (BIAS: ds) */
     const float *gamma, *beta, *saved; /* saved (2,C); BIAS: beta only */
-    float *dgamma, *dbeta;           /* backward: overwritten */
+    float *dgamma, *dbeta;             /* backward: overwritten */
 };
 
 /* Max and average pooling, as PyTorch's MaxPool2d, AvgPool2d and AdaptiveAvgPool2d.
@@ -206,7 +206,8 @@ static inline int ss_pool_beyond(const struct ss_pool_shape *s, int axis)
  * fits. */
 static inline int ss_pool_follows(const struct ss_pool_shape *s)
 {
-    if (s->y.n != s->x.n || s->y.c != s->x.c || s->y.block != s->x.block || s->y.h < 1 || s->y.w < 1)
+    if (s->y.n != s->x.n || s->y.c != s->x.c || s->y.block != s->x.block || s->y.h < 1 ||
+        s->y.w < 1)
         return 0;
     for (int a = 0; a < 2 && s->kind != SS_POOL_ADAPTIVE; a++) {
         const int in = a ? s->x.w : s->x.h, out = a ? s->y.w : s->y.h, k = s->kernel[a],
@@ -219,7 +220,8 @@ static inline int ss_pool_follows(const struct ss_pool_shape *s)
 }
 /* Sets the rows (columns) [*begin, *end) of x that window o covers; returns the divisor of an
  * average. */
-SS_ANY_DEVICE static inline int ss_pool_window(const struct ss_pool_shape *s, int axis, int o, int *begin, int *end)
+SS_ANY_DEVICE static inline int ss_pool_window(const struct ss_pool_shape *s, int axis, int o,
+                                               int *begin, int *end)
 {
     const int in = axis ? s->x.w : s->x.h, out = axis ? s->y.w : s->y.h, pad = s->pad[axis];
     if (s->kind == SS_POOL_ADAPTIVE) {

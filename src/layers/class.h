@@ -261,7 +261,9 @@ int ss_layer_of_one_group(const struct ss_layer *l);
 /* Window fields, the same for all kinds. */
 #define SS_FIELD_AT(member) offsetof(struct ss_layer, member)
 #define SS_FIELD_KERNEL                                                                            \
-    {"kernel", SS_FIELD_PAIR, SS_FIELD_AT(kernel), 1, SS_MAX_WINDOW, NAN, NULL}
+    {                                                                                              \
+        "kernel", SS_FIELD_PAIR, SS_FIELD_AT(kernel), 1, SS_MAX_WINDOW, NAN, NULL                  \
+    }
 #define SS_FIELD_STRIDE(standard)                                                                  \
     {                                                                                              \
         "stride", SS_FIELD_PAIR, SS_FIELD_AT(stride), 1, SS_MAX_WINDOW, standard, NULL             \

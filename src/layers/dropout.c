@@ -17,7 +17,10 @@ static ss_value build_shared(struct ss_graph *g, struct ss_layer *l)
     return build(g, l);
 }
 
-#define FIELD_P {"p", SS_FIELD_REAL, SS_FIELD_AT(p), 0, 0.999, NAN, NULL}
+#define FIELD_P                                                                                    \
+    {                                                                                              \
+        "p", SS_FIELD_REAL, SS_FIELD_AT(p), 0, 0.999, NAN, NULL                                    \
+    }
 static const struct ss_layer_field fields[] = {FIELD_P, {0}};
 static const char *const modes[] = {"row", "batch", NULL};
 static const struct ss_layer_field shared_fields[] = {

@@ -73,9 +73,8 @@ static enum ss_status check(const char *setting)
     if (!v || v->use == SS_VARIABLE_ACTS)
         return SS_OK;
     if (v->use == SS_VARIABLE_NUMBER && !is_number(value))
-        return ss_fail(SS_ERR_INVALID,
-                       "%.*s: \"%.80s\" is not a whole number; correct or unset it", (int)length,
-                       setting, value);
+        return ss_fail(SS_ERR_INVALID, "%.*s: \"%.80s\" is not a whole number; correct or unset it",
+                       (int)length, setting, value);
     if (v->use == SS_VARIABLE_NUMBER || (v->value && !strcmp(value, v->value)))
         return SS_OK;
     return ss_fail(SS_ERR_INVALID, "%.200s: %s; unset it", setting, v->why);

@@ -36,13 +36,13 @@ struct ss_exec {
     const struct ss_plan *plan;
     const struct ss_kernels *kernels; /* of the device */
     struct ss_device *device;
-    struct ss_op **op;     /* per block */
-    struct region *buffer; /* per plan buffer */
-    struct region *params; /* per bucket */
-    struct region *grads;  /* per bucket */
-    struct region *accum;  /* per bucket; empty without gradient accumulation */
-    struct region *state;  /* per bucket and optimizer state; with shards this rank's share */
-    float **whole;         /* with shards, rank 0: full states in host memory, while read or set */
+    struct ss_op **op;      /* per block */
+    struct region *buffer;  /* per plan buffer */
+    struct region *params;  /* per bucket */
+    struct region *grads;   /* per bucket */
+    struct region *accum;   /* per bucket; empty without gradient accumulation */
+    struct region *state;   /* per bucket and optimizer state; with shards this rank's share */
+    float **whole;          /* with shards, rank 0: full states in host memory, while read or set */
     struct region *running; /* per block with BN */
     struct region *images;  /* per slot and slice */
     struct region *labels;  /* per slot and slice */

@@ -244,8 +244,8 @@ struct ss_exec_bytes ss_exec_memory(const struct ss_exec *e)
     struct ss_exec_bytes m = {
         .activations = sum_bytes(e->buffer, (size_t)e->plan->nbuffers),
         .parameters = sum_bytes(e->params, buckets + (size_t)e->plan->nfrozen) +
-                      sum_bytes(e->grads, buckets + 1) +
-                      sum_bytes(e->accum, buckets) + sum_bytes(e->state, states_of(e)),
+                      sum_bytes(e->grads, buckets + 1) + sum_bytes(e->accum, buckets) +
+                      sum_bytes(e->state, states_of(e)),
         .input = slots * ss_input_layout_of(e->plan).bytes,
     };
     e->kernels->memory(e->device, &m.device_used, &m.device);

@@ -36,9 +36,9 @@ void ss_scaling_compare(const struct ss_runs *runs, char *differs, size_t capaci
             describe(&runs->at[i].log, other);
             if (!strcmp(first[f], other[f]))
                 continue;
-            int n =
-                snprintf(differs + used, capacity - used, "%s%s: %s in %s, %s in %s", used ? "; " : "",
-                         names[f], first[f], runs->at[0].log.path, other[f], runs->at[i].log.path);
+            int n = snprintf(differs + used, capacity - used, "%s%s: %s in %s, %s in %s",
+                             used ? "; " : "", names[f], first[f], runs->at[0].log.path, other[f],
+                             runs->at[i].log.path);
             used = n < 0 || (size_t)n >= capacity - used ? capacity - 1 : used + (size_t)n;
             break;
         }

@@ -107,8 +107,7 @@ static enum ss_status open_memory(struct memory *m, const struct ss_plan *plan)
     if (!plan->options.device)
         ss_cost_as_cpu(m->device);
     m->op = calloc((size_t)plan->nblocks, sizeof *m->op);
-    m->bucket_bytes =
-        calloc((size_t)(plan->nbuckets + plan->nfrozen) + 1, sizeof *m->bucket_bytes);
+    m->bucket_bytes = calloc((size_t)(plan->nbuckets + plan->nfrozen) + 1, sizeof *m->bucket_bytes);
     if (!m->op || !m->bucket_bytes)
         return ss_fail_memory("predictions", (size_t)plan->nblocks * sizeof *m->op);
     SS_TRY(ss_dropout_open(&m->dropout, plan, 0, 0));

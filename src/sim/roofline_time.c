@@ -38,7 +38,8 @@ static void touch(struct ss_l2 *l2, double capacity, const struct ss_cost_launch
     double all = 0;
     for (int i = 0; i < launch->naccess; i++)
         all += (double)launch->access[i].bytes;
-    const double kept = larger(0, 1 - all / capacity), share = smaller(1, capacity / larger(all, 1));
+    const double kept = larger(0, 1 - all / capacity),
+                 share = smaller(1, capacity / larger(all, 1));
     int n = 0;
     for (int i = 0; i < l2->count; i++)
         if (l2->part[i].bytes * kept > 0)

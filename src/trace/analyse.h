@@ -99,9 +99,9 @@ struct ss_rank_times {
     int64_t batch, lost, clock_error, first_step, last_step;
     char host[SS_TRACE_TEXT], model[SS_TRACE_TEXT], backend[SS_TRACE_TEXT];
     char machine[SS_TRACE_TEXT]; /* of the predictions; "": no predictions */
-    int loaders;          /* workers that can load */
-    int64_t steps_broken; /* incomplete, excluded */
-    int64_t window;       /* sum over all steps */
+    int loaders;                 /* workers that can load */
+    int64_t steps_broken;        /* incomplete, excluded */
+    int64_t window;              /* sum over all steps */
     size_t tasks;
     char (*task_name)[SS_NAME_BYTES];
     enum ss_task_kind *task_kind;

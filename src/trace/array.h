@@ -10,7 +10,7 @@
 #define SS_TRACE_ARRAY(type)                                                                       \
     struct {                                                                                       \
         type *at;                                                                                  \
-        size_t count, capacity;                                                                        \
+        size_t count, capacity;                                                                    \
     }
 
 /* Ensure capacity for one more element of `size` bytes. at: the address of the array's pointer.
@@ -31,7 +31,8 @@ static inline enum ss_status ss_trace_grow(void *at, size_t *capacity, size_t co
 /* Append an element. For functions that return a status and own nothing to release. */
 #define SS_TRACE_ADD(array, value)                                                                 \
     do {                                                                                           \
-        SS_TRY(ss_trace_grow(&(array)->at, &(array)->capacity, (array)->count, sizeof *(array)->at));  \
+        SS_TRY(                                                                                    \
+            ss_trace_grow(&(array)->at, &(array)->capacity, (array)->count, sizeof *(array)->at)); \
         (array)->at[(array)->count++] = (value);                                                   \
     } while (0)
 

@@ -13,10 +13,10 @@ struct ss_epoch {
     double lr;
     double images; /* trained on in this epoch, over all ranks */
     double train_s, validation_s;
-    double train_loss;             /* mean over the steps */
-    struct ss_metrics train;       /* sums over its steps and all ranks */
-    struct ss_metrics validation;  /* sums over all ranks; count 0: not evaluated (--eval-every) */
-    struct ss_metrics ema;         /* validation with the EMA; count 0: none */
+    double train_loss;              /* mean over the steps */
+    struct ss_metrics train;        /* sums over its steps and all ranks */
+    struct ss_metrics validation;   /* sums over all ranks; count 0: not evaluated (--eval-every) */
+    struct ss_metrics ema;          /* validation with the EMA; count 0: none */
     struct ss_input_totals feed[2]; /* of this rank, before and after the epoch */
     /* From all ranks, on rank 0 (ss_epoch_gather). */
     /* Throughput of the load workers without idle time: images / busy time x workers, summed over

@@ -35,12 +35,11 @@ static const struct ss_word precisions[] = {FORMATS,
                                             {"16", SS_DTYPE_F16},
                                             {"16-mixed", SS_DTYPE_F16},
                                             {0}};
-static const struct ss_word conv_algos[] = {
-    {"auto", SS_CONV_AUTO},
-    {"direct", SS_CONV_DIRECT},
-    {"winograd", SS_CONV_WINOGRAD},
-    {"product", SS_CONV_PRODUCT},
-    {0}};
+static const struct ss_word conv_algos[] = {{"auto", SS_CONV_AUTO},
+                                            {"direct", SS_CONV_DIRECT},
+                                            {"winograd", SS_CONV_WINOGRAD},
+                                            {"product", SS_CONV_PRODUCT},
+                                            {0}};
 static const struct ss_word gpu_modes[] = {
     {"ordered", SS_GPU_ORDERED}, {"async", SS_GPU_ASYNC}, {0}};
 static const struct ss_word gpu_graphs[] = {
@@ -54,15 +53,14 @@ static const struct ss_word best_by[] = {
     {"none", SS_BEST_NONE}, {"accuracy", SS_BEST_ACCURACY}, {"loss", SS_BEST_LOSS}, {0}};
 static const struct ss_word crops[] = {
     {"auto", SS_CROP_AUTO}, {"resized", SS_CROP_RESIZED}, {"padded", SS_CROP_PADDED}, {0}};
-static const struct ss_word epoch_lines[] = {
-    {"auto", SS_EPOCH_LINE_AUTO},
-    {"cifar", SS_EPOCH_CIFAR},
-    {"imagenet", SS_EPOCH_IMAGENET},
-    {"guide-gpu", SS_EPOCH_GUIDE_GPU},
-    {"guide-older", SS_EPOCH_GUIDE_OLDER},
-    {"guide-ddp", SS_EPOCH_GUIDE_DDP},
-    {"guide-imagenet", SS_EPOCH_GUIDE_IMAGENET},
-    {0}};
+static const struct ss_word epoch_lines[] = {{"auto", SS_EPOCH_LINE_AUTO},
+                                             {"cifar", SS_EPOCH_CIFAR},
+                                             {"imagenet", SS_EPOCH_IMAGENET},
+                                             {"guide-gpu", SS_EPOCH_GUIDE_GPU},
+                                             {"guide-older", SS_EPOCH_GUIDE_OLDER},
+                                             {"guide-ddp", SS_EPOCH_GUIDE_DDP},
+                                             {"guide-imagenet", SS_EPOCH_GUIDE_IMAGENET},
+                                             {0}};
 
 #define OWNER(group_, ranks, resuming, ...)                                                        \
     __VA_ARGS__, .group = SS_TRAIN_##group_, .marks = SS_TRAIN_##ranks | SS_TRAIN_##resuming

@@ -14,7 +14,7 @@ enum { SS_DEVICE_AUTO, SS_DEVICE_CPU, SS_DEVICE_CUDA };
 enum { SS_GPU_ASYNC, SS_GPU_ORDERED };
 enum { SS_NAN_STOP, SS_NAN_CONTINUE };
 enum { SS_BEST_NONE, SS_BEST_ACCURACY, SS_BEST_LOSS }; /* by validation */
-enum { SS_EPOCH_LINE_AUTO = -1 }; /* else an enum ss_epoch_form */
+enum { SS_EPOCH_LINE_AUTO = -1 };                      /* else an enum ss_epoch_form */
 
 /* One field per row of options.def, which documents them. */
 struct ss_train_options {
@@ -86,8 +86,8 @@ int ss_train_is_default(const struct ss_train_options *o, const char *name);
 
 /* Device and number formats of the steps. */
 struct ss_train_device {
-    int gpu;  /* 0: CPU */
-    int sums; /* gradients are all-reduced by NCCL; set by the session */
+    int gpu;   /* 0: CPU */
+    int sums;  /* gradients are all-reduced by NCCL; set by the session */
     int ranks; /* number of ranks (for sync-BN and sharding); set by the session; 0: one */
     enum ss_dtype dtype;
     enum ss_dtype grad_dtype; /* format of communicated gradients */

@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 
 /* Find the checkpoint folder, on rank 0. *found is 0 to start a new run. */
-static enum ss_status find(const struct ss_train_options *o, char *folder, size_t capacity, int *found)
+static enum ss_status find(const struct ss_train_options *o, char *folder, size_t capacity,
+                           int *found)
 {
     *found = 0;
     if (o->checkpoint_steps && !o->checkpoint_dir)

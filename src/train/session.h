@@ -42,11 +42,11 @@ struct ss_session {
     struct ss_calibrate *calibrate; /* NULL: StarPU times tasks itself, or not calibrating */
     struct ss_nvtx *nvtx;
     struct ss_timed_emulation *emulation; /* --task-times; NULL: the device computes */
-    struct ss_session_times *times; /* during session_buckets.c's trial */
-    int batch;                      /* per rank and micro-batch */
-    int64_t step_batch;             /* per rank and step: sum of its micro-batches */
-    int64_t batches;                /* num_batches_tracked so far */
-    uint32_t *sample;               /* sample indices of a step */
+    struct ss_session_times *times;       /* during session_buckets.c's trial */
+    int batch;                            /* per rank and micro-batch */
+    int64_t step_batch;                   /* per rank and step: sum of its micro-batches */
+    int64_t batches;                      /* num_batches_tracked so far */
+    uint32_t *sample;                     /* sample indices of a step */
     /* --bucket-mb auto: the choice (buckets 0: none), and its text for the option. */
     struct ss_bucket_choice buckets;
     char bucket_mb[32];

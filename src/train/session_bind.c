@@ -52,7 +52,8 @@ static enum ss_status check_last_batch(const struct ss_session *s)
     for (int i = 0; i < plan->nblocks; i++) {
         const int norm = plan->block[i].layer[SS_PLACE_NORM];
         const struct ss_value_info *v =
-            norm < 0 ? NULL : ss_graph_value(plan->graph, ss_graph_layer(plan->graph, norm)->output);
+            norm < 0 ? NULL
+                     : ss_graph_value(plan->graph, ss_graph_layer(plan->graph, norm)->output);
         if (v && v->h * v->w == 1)
             return ss_fail(
                 SS_ERR_INVALID,

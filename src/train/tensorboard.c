@@ -17,9 +17,10 @@
 enum {
     PATH_CAPACITY = 4096,
     NAME_TRIES = 1000,
-    MESSAGE_CAPACITY = SS_TENSORBOARD_TAG + 64, /* all keys, lengths and numbers need less than 64 */
-    HEAD = 12,                              /* length and its CRC */
-    FOOT = 4,                               /* CRC of the message */
+    MESSAGE_CAPACITY =
+        SS_TENSORBOARD_TAG + 64, /* all keys, lengths and numbers need less than 64 */
+    HEAD = 12,                   /* length and its CRC */
+    FOOT = 4,                    /* CRC of the message */
 };
 
 struct ss_tensorboard {

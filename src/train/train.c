@@ -214,7 +214,8 @@ static enum ss_status submit(struct ss_loop *l, const struct ss_sampler *sampler
 static double images_of(const struct ss_loop *l, const struct ss_sampler *sampler, int64_t begin,
                         int64_t end)
 {
-    return (double)(ss_sampler_read(sampler, (size_t)end) - ss_sampler_read(sampler, (size_t)begin)) *
+    return (double)(ss_sampler_read(sampler, (size_t)end) -
+                    ss_sampler_read(sampler, (size_t)begin)) *
            ss_comm_size(l->session.comm);
 }
 
@@ -444,8 +445,8 @@ static enum ss_status run(struct ss_loop *l)
     SS_TRY(ss_session_agree(s, ss_loop_open_logs(l), "opening the logs"));
     /* Sizes are equal on all ranks, so this fails on all of them or on none. */
     SS_TRY(ss_sampler_open(&sampler, s->train->count, ss_comm_rank(s->comm), ss_comm_size(s->comm),
-                           (size_t)s->step_batch, !l->options->no_shuffle,
-                           ss_train_end(l->options), (uint64_t)l->options->seed));
+                           (size_t)s->step_batch, !l->options->no_shuffle, ss_train_end(l->options),
+                           (uint64_t)l->options->seed));
     SS_TRY(make_schedule(l, &sampler));
     SS_TRY(ss_session_agree(s, link_best(l), "link to the best checkpoint"));
     SS_TRY(ss_session_open_trace(s));

@@ -307,12 +307,11 @@ static enum ss_status place_in_epoch(const struct ss_session *s, const char *pat
     const int64_t is = s->step_batch * ranks, was = origin->global_batch,
                   steps = steps_of(s, origin->ranks, was);
     if (p->batches > steps)
-        return ss_fail(
-            SS_ERR_FORMAT,
-            "%s: field batches_of_epoch is %lld, but an epoch has %zu images in batches "
-            "of %lld (global_batch) on %lld ranks",
-            path, (long long)p->batches, s->train->count, (long long)was,
-            (long long)origin->ranks);
+        return ss_fail(SS_ERR_FORMAT,
+                       "%s: field batches_of_epoch is %lld, but an epoch has %zu images in batches "
+                       "of %lld (global_batch) on %lld ranks",
+                       path, (long long)p->batches, s->train->count, (long long)was,
+                       (long long)origin->ranks);
     if (was == is)
         return SS_OK;
     if (p->batches == steps) {

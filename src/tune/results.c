@@ -193,7 +193,8 @@ static void find_error(const char *path, int code, char error[ERROR_CAPACITY])
         line[strcspn(line, "\r\n")] = '\0';
         own = strstr(line, prefix);
         if (own || (!found && !is_noise(line) && strncmp(line, dashes, sizeof dashes - 1)))
-            snprintf(error, ERROR_CAPACITY, "%.*s", ERROR_CAPACITY - 1, own ? own + strlen(prefix) : line);
+            snprintf(error, ERROR_CAPACITY, "%.*s", ERROR_CAPACITY - 1,
+                     own ? own + strlen(prefix) : line);
         found |= boxed && !is_noise(line);
         boxed = !strncmp(line, dashes, sizeof dashes - 1);
     }

@@ -99,7 +99,8 @@ START_TEST(transcript)
         ck_assert_int_eq(fclose(f), 0);
     } else if (now.size != written.size || memcmp(now.bytes, written.bytes, now.size)) {
         show_difference(files.names[_i], &now);
-        ck_abort_msg("%s: the output differs; SS_UPDATE_GOLDEN=1 updates the file", files.names[_i]);
+        ck_abort_msg("%s: the output differs; SS_UPDATE_GOLDEN=1 updates the file",
+                     files.names[_i]);
     }
     remove_folder();
     for (int i = 0; i < nrules; i++)

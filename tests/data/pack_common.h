@@ -84,7 +84,8 @@ static inline void expect_unfit(const char *name, const struct ss_imagefolder *f
     char why[200];
     ck_assert_int_eq(ss_pack_open(in_folder(name), f, why, sizeof why, &p), SS_OK);
     ck_assert_msg(p == NULL, "opened, expected the refusal \"%s\"", text);
-    ck_assert_msg(strstr(why, text) != NULL && (*text || !*why), "\"%s\" does not contain \"%s\"", why, text);
+    ck_assert_msg(strstr(why, text) != NULL && (*text || !*why), "\"%s\" does not contain \"%s\"",
+                  why, text);
 }
 
 #endif

@@ -132,7 +132,8 @@ static void share_line(const char *line)
     /* The recorded share has a sampling error too, of five times as many draws. */
     double sigma = sqrt(part * (1 - part) * (1 + 1 / 5.) / DRAWS);
     double off = fabs((double)below / DRAWS - part) / sigma;
-    ck_assert_msg(off < 4, "%g of the draws, off by %.1f sigma: %s", (double)below / DRAWS, off, line);
+    ck_assert_msg(off < 4, "%g of the draws, off by %.1f sigma: %s", (double)below / DRAWS, off,
+                  line);
 }
 
 START_TEST(shares)

@@ -41,8 +41,8 @@ START_TEST(beta)
     static const double alphas[] = {0.05, 0.2, 0.8, 1, 1.7, 8};
     static double x[DRAWS], power[DRAWS];
     const double a = alphas[_i], b = 2 * a + 1;
-    const double want[] = {0, 1 / (4 * b), 0, 3 / (16 * b * (b + 2)), 0,
-                           15 / (64 * b * (b + 2) * (b + 4))};
+    const double want[] = {
+        0, 1 / (4 * b), 0, 3 / (16 * b * (b + 2)), 0, 15 / (64 * b * (b + 2) * (b + 4))};
     struct ss_rng rng;
     ss_rng_open(&rng, 3, SS_RNG_MIX, 1, (uint32_t)_i);
     for (int i = 0; i < DRAWS; i++) {
@@ -252,9 +252,8 @@ static void check_erased(const struct ss_dataset *d, int bytes)
                       py = (int)(k / (size_t)d->width % (size_t)d->height) - a.y;
             const int in = px >= 0 && px < a.width && py >= 0 && py < a.height;
             if (bytes)
-                ck_assert_int_eq(((uint8_t *)y)[k],
-                                 in ? (int)rint(255 * (double)d->mean[k / plane])
-                                    : ((uint8_t *)x)[k]);
+                ck_assert_int_eq(((uint8_t *)y)[k], in ? (int)rint(255 * (double)d->mean[k / plane])
+                                                       : ((uint8_t *)x)[k]);
             else
                 ck_assert_float_eq(y[k], in ? 0 : x[k]);
         }

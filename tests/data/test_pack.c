@@ -86,7 +86,8 @@ START_TEST(same_bytes)
     }
     free(first);
     struct ss_pack_builder *b = NULL;
-    expect_error(ss_pack_begin(in_folder("x"), f, -1, 0, &b), SS_ERR_INVALID, "-1 decoding threads");
+    expect_error(ss_pack_begin(in_folder("x"), f, -1, 0, &b), SS_ERR_INVALID,
+                 "-1 decoding threads");
     ck_assert_ptr_null(b);
     ss_imagefolder_close(f);
 }

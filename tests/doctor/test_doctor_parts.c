@@ -762,13 +762,15 @@ static int links_with_verdict(enum ss_verdict verdict, const char *text)
 START_TEST(sums_of_links)
 {
     probe_sums(NULL, SIZE_MAX, 1);
-    ck_assert_int_eq(links_with_verdict(SS_FINE, "an all-reduce of 64 KiB over 1 ranks (memory): "), 1);
+    ck_assert_int_eq(links_with_verdict(SS_FINE, "an all-reduce of 64 KiB over 1 ranks (memory): "),
+                     1);
     ck_assert_int_eq(links_with_verdict(SS_BROKEN, ""), 0);
     ck_assert_int_eq(links_with_verdict(SS_SLOW, ""), 0);
 
     /* One wrong element in each all-reduce of 512 KiB or more. */
     probe_sums(NULL, 20000, 8);
-    ck_assert_int_eq(links_with_verdict(SS_FINE, "an all-reduce of 64 KiB over 1 ranks (memory): "), 1);
+    ck_assert_int_eq(links_with_verdict(SS_FINE, "an all-reduce of 64 KiB over 1 ranks (memory): "),
+                     1);
     ck_assert_int_eq(links_with_verdict(SS_BROKEN, " all-reduces of 64 KiB "), 0);
     ck_assert_int_eq(links_with_verdict(SS_BROKEN,
                                         " all-reduces of 512 KiB over 1 ranks, one or more gave "

@@ -35,7 +35,8 @@ static double *draw(size_t count, uint32_t stream, enum ss_dtype dtype, double s
     return out;
 }
 
-static void reference_make(struct groupnorm_reference *r, int i, enum ss_activation act, enum ss_dtype dtype)
+static void reference_make(struct groupnorm_reference *r, int i, enum ss_activation act,
+                           enum ss_dtype dtype)
 {
     const int c = groupnorm_cases[i].c;
     *r = (struct groupnorm_reference){.n = groupnorm_cases[i].n,

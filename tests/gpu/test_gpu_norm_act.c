@@ -27,7 +27,9 @@ static double keep_factor(const struct layer *l, size_t i)
     const size_t shared = l->op.drop == SS_DROP_ELEMENT  ? 1
                           : l->op.drop == SS_DROP_SAMPLE ? l->count / (size_t)l->op.shape.n
                                                          : l->count;
-    return ss_dropout_keep(KEY, (uint32_t)(i / shared), l->op.dropout) ? 1 / (1 - (double)l->op.dropout) : 0;
+    return ss_dropout_keep(KEY, (uint32_t)(i / shared), l->op.dropout)
+               ? 1 / (1 - (double)l->op.dropout)
+               : 0;
 }
 
 static void moments(struct layer *l)
@@ -56,7 +58,8 @@ static void forward(struct layer *l)
         if (l->op.has_bn)
             u = (double)l->gamma[c] * (u - l->mean[c]) * invstd(l, c) + (double)l->beta[c];
         l->u[i] = u;
-        l->s[i] = act_value(l->op.act, u) * keep_factor(l, i) + (l->op.residual ? (double)l->r[i] : 0);
+        l->s[i] =
+            act_value(l->op.act, u) * keep_factor(l, i) + (l->op.residual ? (double)l->r[i] : 0);
         l->y[i] = l->op.relu_out && l->s[i] < 0 ? 0 : l->s[i];
     }
 }
@@ -692,9 +695,12 @@ END_TEST
 START_TEST(halves_are_the_whole)
 {
     /* Rounding to 2 bytes may differ by one unit. */
-    const struct halves h = {&ss_cuda_kernels, gpu_for((enum ss_dtype)_i),
+    const struct halves h = {&ss_cuda_kernels,
+                             gpu_for((enum ss_dtype)_i),
                              _i == SS_DTYPE_F32 ? 1e-6 : gpu_tolerance((enum ss_dtype)_i) / 4,
-                             gpu_put, gpu_get, NULL};
+                             gpu_put,
+                             gpu_get,
+                             NULL};
     for (int channels = 29; channels <= 32; channels += 3)
         for (int act = SS_ACT_RELU; act <= SS_ACT_GELU; act += SS_ACT_GELU - SS_ACT_RELU) {
             const struct ss_norm_act op = {.shape = {4, channels, 9, 11, channels},

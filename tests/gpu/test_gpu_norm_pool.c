@@ -46,7 +46,8 @@ static struct layer *layer_make(int bits, struct ss_act shape, int pool, enum ss
                                  .pool = pool,
                                  .eps = 1e-5f,
                                  .momentum = 0.1f};
-    l->pool = (struct ss_pool_shape){SS_POOL_MAX, shape, shape, {pool, pool}, {pool, pool}, {0, 0}, 0};
+    l->pool =
+        (struct ss_pool_shape){SS_POOL_MAX, shape, shape, {pool, pool}, {pool, pool}, {0, 0}, 0};
     l->pool.y.h = shape.h / pool;
     l->pool.y.w = shape.w / pool;
     l->dtype = dtype;

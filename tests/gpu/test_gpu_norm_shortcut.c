@@ -14,9 +14,9 @@ static const struct {
     float dropout;
     int relu_out, ndy;
 } variants[] = {
-    {SS_SHORTCUT_BN, SS_ACT_NONE, 0, 1, 2},    {SS_SHORTCUT_BN, SS_ACT_NONE, 0, 0, 1},
-    {SS_SHORTCUT_BN, SS_ACT_NONE, 0, 1, 1},    {SS_SHORTCUT_BN, SS_ACT_NONE, 0, 0, 4},
-    {SS_SHORTCUT_BIAS, SS_ACT_RELU, 0, 0, 1},  {SS_SHORTCUT_BIAS, SS_ACT_RELU, 0.25f, 0, 2},
+    {SS_SHORTCUT_BN, SS_ACT_NONE, 0, 1, 2},   {SS_SHORTCUT_BN, SS_ACT_NONE, 0, 0, 1},
+    {SS_SHORTCUT_BN, SS_ACT_NONE, 0, 1, 1},   {SS_SHORTCUT_BN, SS_ACT_NONE, 0, 0, 4},
+    {SS_SHORTCUT_BIAS, SS_ACT_RELU, 0, 0, 1}, {SS_SHORTCUT_BIAS, SS_ACT_RELU, 0.25f, 0, 2},
     {SS_SHORTCUT_BIAS, SS_ACT_NONE, 0, 1, 3},
 };
 enum { NSHAPES = sizeof shapes / sizeof *shapes, NVARIANTS = sizeof variants / sizeof *variants };
@@ -106,8 +106,8 @@ static void check_one(struct ss_device *gpu, const struct ss_act *shape, int v)
     double *want = host_doubles(count), *slope = host_doubles(count);
     for (size_t i = 0; i < count; i++) {
         const size_t k = i % c;
-        const int keep = !drop.on || ss_dropout_hash((uint32_t)i, drop.key[0], drop.key[1]) >=
-                                         drop.threshold;
+        const int keep =
+            !drop.on || ss_dropout_hash((uint32_t)i, drop.key[0], drop.key[1]) >= drop.threshold;
         const double u = normalised(&own, k, z[i]);
         const int cut = op.act == SS_ACT_RELU && u <= 0;
         slope[i] = keep && !cut ? scale : 0;

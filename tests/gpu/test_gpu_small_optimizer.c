@@ -193,8 +193,12 @@ static void same_on_cpu(struct ss_device *gpu, struct ss_device *cpu, const stru
     double squares = 40 * (double)count;
     float *mine[KINDS], *its[KINDS], *g = host_random(count, 9, SS_DTYPE_F32);
     scaler.skipped = 3;
-    struct ss_update u = {
-        .rule = c->rule, .count = count, .lr = (double)LR, .clip = 0.2, .ema_decay = 0.9, .scale = SCALE};
+    struct ss_update u = {.rule = c->rule,
+                          .count = count,
+                          .lr = (double)LR,
+                          .clip = 0.2,
+                          .ema_decay = 0.9,
+                          .scale = SCALE};
     memcpy(u.hyper, c->hyper, sizeof u.hyper);
     struct ss_update v = u;
     for (int k = 0; k < KINDS; k++) {

@@ -92,7 +92,8 @@ static void reference_make(struct reference *r, int i, enum ss_dtype dtype)
     struct ss_pool_shape *s = &r->s;
     const int square_i = i < NSQUARE ? i : 0;
     s->kind = (enum ss_pool_kind)cases[square_i].kind;
-    s->x = (struct ss_act){cases[square_i].n, cases[square_i].c, cases[square_i].h, cases[square_i].w, cases[square_i].c};
+    s->x = (struct ss_act){cases[square_i].n, cases[square_i].c, cases[square_i].h,
+                           cases[square_i].w, cases[square_i].c};
     for (int a = 0; a < 2; a++) {
         s->kernel[a] = cases[square_i].kernel;
         s->stride[a] = cases[square_i].stride;

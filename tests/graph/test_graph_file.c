@@ -161,7 +161,8 @@ static const struct {
     {FILE_OF(CONV "\"out_channels\": 4, \"frozen\": [\"scale\"]}", "\"c\""),
      "has no parameter \"scale\" to freeze"},
     {FILE_OF(CONV "\"out_channels\": 4, \"frozen\": \"weight\"}", "\"c\""),
-     "layer c: field frozen: \"weight\" is not a list of parameters, such as [\"weight\", \"bias\"]"},
+     "layer c: field frozen: \"weight\" is not a list of parameters, such as [\"weight\", "
+     "\"bias\"]"},
     {FILE_OF(CONV "\"out_channels\": 4, \"frozen\": [1]}", "\"c\""), "field frozen: [1] is not"},
     {FILE_OF(CONV "\"out_channels\": 4, \"frozen\": [\"a\",\"b\",\"c\",\"d\",\"e\",\"f\","
                   "\"g\",\"h\",\"i\"]}",
@@ -255,8 +256,10 @@ static const char autograd[] = FILE_OF(
 START_TEST(gradients)
 {
     /* In the order of the layers; the input is first. */
-    static const char graded[] = "00111000101011" "1";
-    static const char *const trained[] = {"a.weight", "a.bias", "half.bias", "c.weight", "c.bias", "fc.weight"};
+    static const char graded[] = "00111000101011"
+                                 "1";
+    static const char *const trained[] = {"a.weight", "a.bias", "half.bias",
+                                          "c.weight", "c.bias", "fc.weight"};
     struct ss_graph *g;
     put(autograd, strlen(autograd));
     ck_assert_msg(ss_graph_read(path, 0, &g) == SS_OK, "%s", ss_log_last_error());

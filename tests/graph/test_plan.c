@@ -462,8 +462,8 @@ static void check_overlap(const struct ss_plan *plan)
         ck_assert_msg(!plan->options.no_overlap || early == 0,
                       "%s: %s may start before %zu backward tasks", model, t->name, early);
         if (!plan->options.no_overlap && t->bucket == 0)
-            ck_assert_msg(early > 0 || plan->nbuckets == 1 || ss_plan_frozen(plan), "%s: %s waits for all of backward",
-                          model, t->name);
+            ck_assert_msg(early > 0 || plan->nbuckets == 1 || ss_plan_frozen(plan),
+                          "%s: %s waits for all of backward", model, t->name);
     }
     free(before);
 }

@@ -110,7 +110,8 @@ void test_late()
 void test_nothing_is_computed()
 {
     int *p = nullptr, *q = nullptr, host = 7, back = -1;
-    CHECK(cudaMalloc((void **)&p, sizeof *p) == cudaSuccess && cudaMalloc((void **)&q, sizeof *q) == cudaSuccess);
+    CHECK(cudaMalloc((void **)&p, sizeof *p) == cudaSuccess &&
+          cudaMalloc((void **)&q, sizeof *q) == cudaSuccess);
     CHECK(cudaMemcpy(&back, p, sizeof back, cudaMemcpyDeviceToHost) == cudaSuccess && back == 0);
     CHECK(cudaMemcpy(p, &host, sizeof host, cudaMemcpyHostToDevice) == cudaSuccess);
     CHECK(cudaMemset(p, 0, sizeof *p) == cudaSuccess);

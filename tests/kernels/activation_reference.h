@@ -82,8 +82,8 @@ static inline double act_slope(enum ss_activation kind, double u)
 /* Returns the distance of u from the nearest kink. */
 static inline double act_from_kink(enum ss_activation kind, double u)
 {
-    return kind == SS_ACT_RELU || kind == SS_ACT_LEAKY_RELU ? fabs(u)
-           : kind == SS_ACT_RELU6                           ? fmin(fabs(u), fabs(u - 6))
+    return kind == SS_ACT_RELU || kind == SS_ACT_LEAKY_RELU         ? fabs(u)
+           : kind == SS_ACT_RELU6                                   ? fmin(fabs(u), fabs(u - 6))
            : kind == SS_ACT_HARDSWISH || kind == SS_ACT_HARDSIGMOID ? fabs(fabs(u) - 3)
                                                                     : INFINITY;
 }

@@ -15,7 +15,11 @@ static const struct gather_case {
 } gather_cases[] = {
     {5, 7, 48, 2, {{24, 0, 0, 24, 1}, {24, 0, 24, 24, 1}}},
     {3, 3, 32, 2, {{12, 0, 0, 12, 1}, {20, 0, 12, 20, 1}}},
-    {4, 4, 3 + 8 + 1 + 17, 4, {{3, 0, 0, 3, 1}, {8, 0, 3, 8, 1}, {1, 0, 11, 1, 1}, {17, 0, 12, 17, 1}}},
+    {4,
+     4,
+     3 + 8 + 1 + 17,
+     4,
+     {{3, 0, 0, 3, 1}, {8, 0, 3, 8, 1}, {1, 0, 11, 1, 1}, {17, 0, 12, 17, 1}}},
     {19, 17, 64, 2, {{48, 0, 0, 48, 1}, {16, 0, 48, 16, 1}}}, /* more than one chunk */
     {2, 3, 20, 1, {{48, 28, 0, 20, 1}}},                      /* a slice */
     {2, 3, 24, 1, {{48, 24, 0, 24, 1}}},
@@ -68,9 +72,9 @@ static const struct mul_case {
     enum ss_mul_kind kind;
     int n, c, h, w;
 } mul_cases[] = {
-    {SS_MUL_EQUAL, 2, 20, 5, 3},  {SS_MUL_EQUAL, 3, 64, 17, 19}, {SS_MUL_IMAGE, 3, 20, 5, 3},
-    {SS_MUL_IMAGE, 2, 48, 35, 33}, {SS_MUL_IMAGE, 5, 7, 1, 1},   {SS_MUL_PARAM, 3, 20, 5, 3},
-    {SS_MUL_PARAM, 2, 96, 35, 33}, {SS_MUL_PARAM, 5, 7, 1, 1},   {SS_MUL_IMAGE, 2, 2048, 2, 2},
+    {SS_MUL_EQUAL, 2, 20, 5, 3},   {SS_MUL_EQUAL, 3, 64, 17, 19}, {SS_MUL_IMAGE, 3, 20, 5, 3},
+    {SS_MUL_IMAGE, 2, 48, 35, 33}, {SS_MUL_IMAGE, 5, 7, 1, 1},    {SS_MUL_PARAM, 3, 20, 5, 3},
+    {SS_MUL_PARAM, 2, 96, 35, 33}, {SS_MUL_PARAM, 5, 7, 1, 1},    {SS_MUL_IMAGE, 2, 2048, 2, 2},
 };
 enum { MUL_CASES = sizeof mul_cases / sizeof *mul_cases };
 
@@ -85,9 +89,7 @@ static inline size_t mul_factors(const struct mul_case *c)
 static inline size_t mul_factor_of(const struct mul_case *c, size_t i)
 {
     const size_t plane = (size_t)(c->h * c->w), channels = (size_t)c->c;
-    return c->kind == SS_MUL_EQUAL   ? i
-           : c->kind == SS_MUL_IMAGE ? i / plane
-                                     : i / plane % channels;
+    return c->kind == SS_MUL_EQUAL ? i : c->kind == SS_MUL_IMAGE ? i / plane : i / plane % channels;
 }
 
 /* Computes y, and the gradients for dy. ds must be initialized to zeros. */

@@ -80,7 +80,8 @@ static void halves_open(const struct halves *h, const struct halves_batch *b, si
         .r = h->put(h->device, b->r + first, count),
         .y = h->put(h->device, b->z + first, count),
         .ds = h->put(h->device, b->z + first, count),
-        .dy = {h->put(h->device, b->dy[0] + first, count), h->put(h->device, b->dy[1] + first, count)},
+        .dy = {h->put(h->device, b->dy[0] + first, count),
+               h->put(h->device, b->dy[1] + first, count)},
         .gamma = halves_bytes(h, b->gamma, floats),
         .beta = halves_bytes(h, b->beta, floats),
         .saved = halves_bytes(h, NULL, 2 * floats),
@@ -108,7 +109,7 @@ static void halves_open(const struct halves *h, const struct halves_batch *b, si
 static void halves_close(const struct halves *h, const struct halves_rank *r)
 {
     void *const put[] = {r->z, r->r, r->y, r->ds, r->dy[0], r->dy[1]};
-    void *const own[] = {r->gamma,  r->beta, r->saved, r->running,      r->dgamma,
+    void *const own[] = {r->gamma, r->beta, r->saved, r->running,      r->dgamma,
                          r->dbeta, r->mask, r->sums,  r->backward_sums};
     for (size_t i = 0; h->drop && i < sizeof put / sizeof *put; i++)
         h->drop(put[i]);
@@ -159,11 +160,13 @@ static struct halves_out halves_run(const struct halves *h, const struct halves_
     struct halves_rank rank[HALVES_RANKS];
     double *sums[2][HALVES_RANKS];
     const struct ss_kernels *k = h->k;
-    struct halves_out out = {
-        .y = malloc(b->elements * sizeof(float)),      .dz = malloc(b->elements * sizeof(float)),
-        .ds = malloc(b->elements * sizeof(float)),     .saved = calloc(2 * b->channels, sizeof(float)),
-        .running = calloc(2 * b->channels, sizeof(float)), .dgamma = calloc(b->channels, sizeof(float)),
-        .dbeta = calloc(b->channels, sizeof(float))};
+    struct halves_out out = {.y = malloc(b->elements * sizeof(float)),
+                             .dz = malloc(b->elements * sizeof(float)),
+                             .ds = malloc(b->elements * sizeof(float)),
+                             .saved = calloc(2 * b->channels, sizeof(float)),
+                             .running = calloc(2 * b->channels, sizeof(float)),
+                             .dgamma = calloc(b->channels, sizeof(float)),
+                             .dbeta = calloc(b->channels, sizeof(float))};
     op.shape.n /= ranks;
     op.ranks = add ? ranks : 1;
     ck_assert_int_eq(k->norm_act_reserve(h->device, &op), SS_OK);
@@ -172,9 +175,9 @@ static struct halves_out halves_run(const struct halves *h, const struct halves_
         sums[0][r] = rank[r].sums;
         sums[1][r] = rank[r].backward_sums;
         if (ranks == 1)
-            ck_assert_int_eq(k->norm_act_stats(h->device, &op, rank[r].z, rank[r].saved,
-                                               rank[r].running),
-                             SS_OK);
+            ck_assert_int_eq(
+                k->norm_act_stats(h->device, &op, rank[r].z, rank[r].saved, rank[r].running),
+                SS_OK);
         else
             ck_assert_int_eq(k->norm_act_sums(h->device, &op, rank[r].z, rank[r].sums), SS_OK);
     }
@@ -183,8 +186,8 @@ static struct halves_out halves_run(const struct halves *h, const struct halves_
     for (int r = 0; r < ranks; r++) {
         const struct halves_rank *x = &rank[r];
         if (ranks > 1)
-            ck_assert_int_eq(k->norm_act_stats_of_sums(h->device, &op, x->sums, x->saved, x->running),
-                             SS_OK);
+            ck_assert_int_eq(
+                k->norm_act_stats_of_sums(h->device, &op, x->sums, x->saved, x->running), SS_OK);
         ck_assert_int_eq(k->norm_act_forward(h->device, &op, x->z, x->gamma, x->beta, x->saved,
                                              x->r, x->y, x->mask, 1, NULL),
                          SS_OK);
@@ -197,9 +200,9 @@ static struct halves_out halves_run(const struct halves *h, const struct halves_
         halves_add(h, sums[1], ranks, 2 * b->channels);
     for (int r = 0; r < ranks; r++) {
         if (ranks > 1)
-            ck_assert_int_eq(k->norm_act_backward_apply(h->device, &op, &rank[r].g,
-                                                        rank[r].backward_sums),
-                             SS_OK);
+            ck_assert_int_eq(
+                k->norm_act_backward_apply(h->device, &op, &rank[r].g, rank[r].backward_sums),
+                SS_OK);
         halves_take(h, b, &rank[r], (size_t)r * part, part, &out);
         halves_close(h, &rank[r]);
     }
@@ -217,9 +220,8 @@ static void halves_free(struct halves_out *o)
  * depends on the position in the batch. The mean of channel 0 is far from 0. */
 static void halves_check(const struct halves *h, const struct ss_norm_act *op)
 {
-    struct halves_batch b = {.op = *op,
-                             .elements = ss_act_elements(&op->shape),
-                             .channels = (size_t)op->shape.c};
+    struct halves_batch b = {
+        .op = *op, .elements = ss_act_elements(&op->shape), .channels = (size_t)op->shape.c};
     const size_t e = b.elements, c = b.channels;
     b.z = halves_random(e, 1, 0.5f);
     b.r = halves_random(e, 2, 0);

@@ -56,11 +56,9 @@ START_TEST(shuffled_concatenation)
             dx[k] = act_pack(&part[k], NULL);
         }
         float *joined = act_pack(&y, NULL), *two = act_pack(&y, NULL), *one = act_pack(&y, NULL);
-        struct ss_gather join = {.y = y,
-                                 .nparts = 2,
-                                 .part = {{part[0], 0, 0, c[0], 1}, {part[1], 0, c[0], c[1], 1}}};
-        const struct ss_gather shuffle = {
-            .y = y, .nparts = 1, .part = {{y, 0, 0, all, groups}}};
+        struct ss_gather join = {
+            .y = y, .nparts = 2, .part = {{part[0], 0, 0, c[0], 1}, {part[1], 0, c[0], c[1], 1}}};
+        const struct ss_gather shuffle = {.y = y, .nparts = 1, .part = {{y, 0, 0, all, groups}}};
         OK(ss_cpu_gather(cpu, &join, (const void *const *)x, 2, joined));
         OK(ss_cpu_gather(cpu, &shuffle, (const void *const[]){joined}, 1, two));
         join.groups = groups;
@@ -119,9 +117,8 @@ END_TEST
 /* A shuffle with C / groups groups is the inverse of a shuffle with `groups`. */
 START_TEST(shuffle_back)
 {
-    struct ss_gather op = {.y = {2, 60, 3, 3, 16},
-                           .nparts = 1,
-                           .part = {{{2, 60, 3, 3, 16}, 0, 0, 60, 4}}};
+    struct ss_gather op = {
+        .y = {2, 60, 3, 3, 16}, .nparts = 1, .part = {{{2, 60, 3, 3, 16}, 0, 0, 60, 4}}};
     double *plain = random_doubles(plain_count(&op.y), 1);
     float *x = act_pack(&op.y, plain), *y = act_pack(&op.y, NULL), *z = act_pack(&op.y, NULL);
     OK(ss_cpu_gather(cpu, &op, (const void *const[]){x}, 1, y));

@@ -162,7 +162,7 @@ START_TEST(loss_extremes)
     ck_assert_double_eq(m.bad, 1);
     m = (struct ss_metrics){0};
     OK(ss_cpu_loss(cpu, 1, 3, equal, &label, 0, NULL, &m, 1, NULL));
-    ck_assert_double_eq(m.correct, 0); /* class 0 is the first of equal values */
+    ck_assert_double_eq(m.correct, 0);             /* class 0 is the first of equal values */
     const float impossible[3] = {0, 0, -INFINITY}; /* not the label's class: valid */
     m = (struct ss_metrics){0};
     OK(ss_cpu_loss(cpu, 1, 3, impossible, &label, 0, NULL, &m, 1, d));

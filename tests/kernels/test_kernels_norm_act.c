@@ -27,7 +27,7 @@ static double keep_factor(const struct layer *l, size_t i)
     /* Indexed as in NHWC for every block */
     struct ss_act nhwc = l->op.shape;
     nhwc.block = nhwc.c;
-    const uint32_t at = l->op.drop == SS_DROP_ELEMENT ? (uint32_t)storage_index(&nhwc, i)
+    const uint32_t at = l->op.drop == SS_DROP_ELEMENT  ? (uint32_t)storage_index(&nhwc, i)
                         : l->op.drop == SS_DROP_SAMPLE ? (uint32_t)(i / sample)
                                                        : 0;
     return ss_dropout_keep(key, at, l->op.dropout) ? 1 / (1 - (double)l->op.dropout) : 0;

@@ -399,9 +399,12 @@ START_TEST(bad_shapes)
     struct ss_pool_kernel *pool = NULL;
     const struct ss_act x = {2, 16, 8, 8, 16}, y = {2, 16, 4, 4, 16}, empty = {2, 16, 0, 8, 16};
     const struct ss_pool_shape bad[] = {
-        {SS_POOL_MAX, x, y, {9, 9}, {1, 1}, {0, 0}, 0}, {SS_POOL_MAX, x, y, {2, 2}, {0, 0}, {0, 0}, 0},
-        {SS_POOL_MAX, x, y, {2, 2}, {2, 2}, {2, 2}, 0}, {SS_POOL_MAX, x, y, {2, 2}, {1, 1}, {0, 0}, 0},
-        {SS_POOL_MAX, x, x, {2, 2}, {2, 2}, {0, 0}, 0}, {SS_POOL_MAX, empty, y, {2, 2}, {2, 2}, {0, 0}, 0},
+        {SS_POOL_MAX, x, y, {9, 9}, {1, 1}, {0, 0}, 0},
+        {SS_POOL_MAX, x, y, {2, 2}, {0, 0}, {0, 0}, 0},
+        {SS_POOL_MAX, x, y, {2, 2}, {2, 2}, {2, 2}, 0},
+        {SS_POOL_MAX, x, y, {2, 2}, {1, 1}, {0, 0}, 0},
+        {SS_POOL_MAX, x, x, {2, 2}, {2, 2}, {0, 0}, 0},
+        {SS_POOL_MAX, empty, y, {2, 2}, {2, 2}, {0, 0}, 0},
     };
     struct ss_pool_shape good = {SS_POOL_MAX, x, y, {2, 2}, {2, 2}, {0, 0}, 0};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)

@@ -134,9 +134,9 @@ struct setting {
     enum ss_replay_mode replay; /* GPU */
     double predicted_s;         /* GPU */
     int nondeterministic;       /* GPU */
-    int lacks; /* number of images missing at the end of a batch */
-    int whole; /* number of full batches before each short one */
-    int spoils; /* fill buffers with NaN before each step */
+    int lacks;                  /* number of images missing at the end of a batch */
+    int whole;                  /* number of full batches before each short one */
+    int spoils;                 /* fill buffers with NaN before each step */
 };
 static const struct setting usual = {.batch = BATCH,
                                      .slots = 4,
@@ -195,7 +195,8 @@ static inline void rates_of_frozen(const struct setting *s, char *text, size_t c
     size_t n = 0;
     for (int i = 0; i < ss_graph_params(g); i++)
         if (ss_graph_param(g, i)->frozen)
-            n += (size_t)snprintf(text + n, capacity - n, "%s%s=0", n ? "," : "", ss_graph_param(g, i)->name);
+            n += (size_t)snprintf(text + n, capacity - n, "%s%s=0", n ? "," : "",
+                                  ss_graph_param(g, i)->name);
     ck_assert_uint_lt(n, capacity);
     ck_assert_uint_gt(n, 0);
     ss_graph_destroy(g);
@@ -638,7 +639,8 @@ struct outcome {
 };
 
 /* Train, evaluate, save the results, and stop the runtime. */
-static inline struct outcome run(const struct setting *s, struct ss_runtime *runtime, int steps, double lr)
+static inline struct outcome run(const struct setting *s, struct ss_runtime *runtime, int steps,
+                                 double lr)
 {
     struct bound b;
     struct outcome o;

@@ -487,8 +487,8 @@ START_TEST(verdicts)
     for (size_t i = 0; i < sizeof said / sizeof said[0]; i++)
         if (!strcmp(v.bound, said[i].bound))
             ck_assert_str_eq(v.meanwhile, said[i].meanwhile);
-    ck_assert_msg(strstr(v.advice, judged[_i].says) != NULL, "\"%s\" does not contain \"%s\"", v.advice,
-                  judged[_i].says);
+    ck_assert_msg(strstr(v.advice, judged[_i].says) != NULL, "\"%s\" does not contain \"%s\"",
+                  v.advice, judged[_i].says);
     ck_assert_double_eq_tol(v.step_ms, 0.1, 1e-12);
     ck_assert_double_eq_tol(v.computing, 1e-5 * (double)judged[_i].compute, 1e-12);
     ck_assert_double_eq_tol(v.exposed_ms, 1e-6 * (double)judged[_i].exposed, 1e-12);

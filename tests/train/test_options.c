@@ -140,8 +140,8 @@ START_TEST(said)
     snprintf(word, sizeof word, "%s", of_others[_i].word);
     char *words[] = {train, word};
     ck_assert_int_eq(ss_options_command("", sets, 2, words), 2);
-    ck_assert_msg(strstr(ss_log_last_error(), of_others[_i].says) != NULL, "\"%s\" does not contain \"%s\"",
-                  ss_log_last_error(), of_others[_i].says);
+    ck_assert_msg(strstr(ss_log_last_error(), of_others[_i].says) != NULL,
+                  "\"%s\" does not contain \"%s\"", ss_log_last_error(), of_others[_i].says);
 }
 END_TEST
 
@@ -226,8 +226,7 @@ START_TEST(groups)
 {
     static const struct {
         const char *optimizer, *words;
-        int bn_weight, bn_bias,
-            bias; /* whether these parameters have weight decay */
+        int bn_weight, bn_bias, bias; /* whether these parameters have weight decay */
     } cases[] = {{"sgd", NULL, 1, 1, 1},
                  {"sgd", "bn", 0, 0, 1},
                  {"sgd", "bias", 1, 0, 0},

@@ -124,8 +124,7 @@ static const struct {
     {SS_GPU_NEAR, 1, 0, 0, "NUMA node 1; the GPU is near node 0, where this rank has no cores"},
     {SS_GPU_FAR, 1, 0, 0,
      "NUMA node 1; the GPU is near NUMA node 0, but the launcher bound this rank elsewhere"},
-    {SS_GPU_FAR, 0, -1, 0,
-     "NUMA node 0; the launcher bound this rank to cores far from the GPU"},
+    {SS_GPU_FAR, 0, -1, 0, "NUMA node 0; the launcher bound this rank to cores far from the GPU"},
     {SS_GPU_UNKNOWN, 0, -1, 0, "NUMA node 0; the node nearest to the GPU is unknown"},
 };
 
@@ -195,10 +194,9 @@ START_TEST(hidden_gpus)
     fflush(stderr);
     char *said = read_text("err");
     ck_assert_ptr_nonnull(freopen("/dev/null", "w", stderr));
-    snprintf(
-        expected, sizeof expected,
-        "on %s %d ranks compute on GPUs, with only %d GPU%s visible to each: NCCL does not",
-        jobs[_i].where, jobs[_i].ranks, jobs[_i].least, jobs[_i].least > 1 ? "s" : "");
+    snprintf(expected, sizeof expected,
+             "on %s %d ranks compute on GPUs, with only %d GPU%s visible to each: NCCL does not",
+             jobs[_i].where, jobs[_i].ranks, jobs[_i].least, jobs[_i].least > 1 ? "s" : "");
     if (jobs[_i].where)
         ck_assert_msg(strstr(said, expected) != NULL, "%s", said);
     else

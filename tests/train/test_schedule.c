@@ -34,7 +34,8 @@ START_TEST(as_pytorch)
     snprintf(path, sizeof path, "%s/tests/reference/schedules.txt", srcdir ? srcdir : ".");
     FILE *f = fopen(path, "r");
     ck_assert_ptr_nonnull(f);
-    for (; getline(&options, &capacity[0], f) > 0 && getline(&rates, &capacity[1], f) > 0; cases++) {
+    for (; getline(&options, &capacity[0], f) > 0 && getline(&rates, &capacity[1], f) > 0;
+         cases++) {
         struct ss_schedule s;
         char *at = options;
         const struct ss_train_course course = {.batch = BATCH,
@@ -101,8 +102,9 @@ static const struct refusal {
     {"--schedule multistep --milestones 0", "--milestones: 0 is out of range"},
     {"--warmup-steps 3 --warmup-epochs 0.5", "--warmup-steps 3 and --warmup-epochs 0.5 are the "
                                              "same in two units; give one of them"},
-    {"--schedule onecycle --warmup-steps 3", "--schedule onecycle has its own warmup (--pct-start); "
-                                             "leave --warmup-steps out"},
+    {"--schedule onecycle --warmup-steps 3",
+     "--schedule onecycle has its own warmup (--pct-start); "
+     "leave --warmup-steps out"},
     {"--schedule onecycle --warmup-epochs 3", "leave --warmup-epochs out"},
     {"--lr-scale linear", "--lr-scale: \"linear\" is not none, or linear or sqrt with the batch"},
     {"--lr-scale lin:256", "--lr-scale: \"lin:256\" is not none"},
@@ -120,8 +122,8 @@ START_TEST(refused)
     snprintf(text, sizeof text, "%s", refusals[_i].options);
     const struct ss_train_options o = parse(text);
     ck_assert_int_eq(ss_train_schedule(&o, &course, &s), SS_ERR_INVALID);
-    ck_assert_msg(strstr(ss_log_last_error(), refusals[_i].says) != NULL, "\"%s\" does not contain \"%s\"",
-                  ss_log_last_error(), refusals[_i].says);
+    ck_assert_msg(strstr(ss_log_last_error(), refusals[_i].says) != NULL,
+                  "\"%s\" does not contain \"%s\"", ss_log_last_error(), refusals[_i].says);
 }
 END_TEST
 

@@ -304,8 +304,9 @@ START_TEST(full_disk)
         status = ss_tensorboard_scalar(t, "x", (int64_t)fit, 1, 2);
     fit--;
     ck_assert_int_eq(status, SS_ERR_IO);
-    ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "cannot write: File too large; it ends after "
-                                                      "its last complete record: free space there"));
+    ck_assert_ptr_nonnull(strstr(ss_log_last_error(),
+                                 "cannot write: File too large; it ends after "
+                                 "its last complete record: free space there"));
     ck_assert_ptr_nonnull(strstr(ss_log_last_error(), "/d/events.out.tfevents."));
     ss_fail(SS_ERR_IO, "another error");
     fill_disk(RLIM_INFINITY);

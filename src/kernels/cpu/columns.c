@@ -675,7 +675,8 @@ static void sum_pairs(const struct shape *f, const struct operand *outputs, size
 }
 
 /* Transpose these sums into the gradient's panels. */
-static void turn_sums(const struct shape *f, const float *capacity, size_t count, size_t k, float *to)
+static void turn_sums(const struct shape *f, const float *capacity, size_t count, size_t k,
+                      float *to)
 {
     const float *sums = capacity + output_pairs_floats(f) + window_pairs_floats(f);
     const size_t width = f->wide * f->w;

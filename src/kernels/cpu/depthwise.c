@@ -94,7 +94,8 @@ static const float *weight_of(const struct ss_device *cpu, const struct ss_conv_
                               const void *weight, int k, float *scratch)
 {
     const size_t count = weights_of(s);
-    return ss_floats(cpu->dtype, weight, (size_t)k * count, count, scratch + capacity_of(s) - count);
+    return ss_floats(cpu->dtype, weight, (size_t)k * count, count,
+                     scratch + capacity_of(s) - count);
 }
 
 static int parts_of(const struct ss_conv_shape *s)
@@ -109,7 +110,8 @@ static size_t part_of(const struct ss_conv_shape *s)
 
 size_t ss_depthwise_scratch(const struct ss_device *cpu, const struct ss_conv_shape *s)
 {
-    return ((size_t)cpu->threads * capacity_of(s) + (size_t)(parts_of(s) * chunks_of(s)) * part_of(s)) *
+    return ((size_t)cpu->threads * capacity_of(s) +
+            (size_t)(parts_of(s) * chunks_of(s)) * part_of(s)) *
            sizeof(float);
 }
 

@@ -65,8 +65,8 @@ static const double *sums_of(const struct ss_act *s, const struct capacity *capa
 /* Compute the statistics of a group of image n, with m values per channel. The variance is taken
  * around each channel's first value, which the row function used; it would cancel otherwise if
  * the mean is large. */
-static void group_statistics(const struct ss_norm_act *op, const struct capacity *capacity, int groups,
-                             int n, int group, float *saved)
+static void group_statistics(const struct ss_norm_act *op, const struct capacity *capacity,
+                             int groups, int n, int group, float *saved)
 {
     const struct ss_act *s = &op->shape;
     const int channels = s->c / groups, first = group * channels;
@@ -118,7 +118,8 @@ enum ss_status ss_cpu_groupnorm_forward(struct ss_device *cpu, const struct ss_n
         for (size_t p = 0; p < capacity.pixels; p += TILE) {
             const struct ss_rows_extent e = {
                 .pixels = capacity.pixels - p < TILE ? capacity.pixels - p : TILE, .images = 1};
-            cpu->rows->stats(&e, ss_at(cpu, x, i * capacity.slice + p * block), s->block, shift, sums);
+            cpu->rows->stats(&e, ss_at(cpu, x, i * capacity.slice + p * block), s->block, shift,
+                             sums);
         }
     }
     for (int i = 0; i < s->n * groups; i++)
@@ -141,8 +142,8 @@ enum ss_status ss_cpu_groupnorm_forward(struct ss_device *cpu, const struct ss_n
 }
 
 /* Compute cg, cz and c1 of image n from the sums of its channels. */
-static void gradient_coefficients(const struct ss_act *s, const struct capacity *capacity, int groups,
-                                  int n, const float *gamma, const float *saved)
+static void gradient_coefficients(const struct ss_act *s, const struct capacity *capacity,
+                                  int groups, int n, const float *gamma, const float *saved)
 {
     float *const *k = capacity->coefficient;
     const int channels = s->c / groups;

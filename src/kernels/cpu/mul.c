@@ -88,7 +88,8 @@ enum ss_status ss_cpu_mul_forward(struct ss_device *cpu, const struct ss_mul *op
         if (op->kind == SS_MUL_EQUAL)
             cpu->rows->product(from, ss_at(cpu, s, at), to, len);
         else
-            cpu->rows->scale(from, capacity.factors + i * capacity.block, to, capacity.pixels, op->x.block);
+            cpu->rows->scale(from, capacity.factors + i * capacity.block, to, capacity.pixels,
+                             op->x.block);
     }
     return SS_OK;
 }
@@ -158,7 +159,8 @@ enum ss_status ss_cpu_mul_backward(struct ss_device *cpu, const struct ss_mul *o
                                       .s = capacity.factors + i * capacity.block,
                                       .n = n,
                                       .block = op->x.block,
-                                      .pixels = capacity.pixels - p < TILE ? capacity.pixels - p : TILE,
+                                      .pixels =
+                                          capacity.pixels - p < TILE ? capacity.pixels - p : TILE,
                                       .dx = ss_at(cpu, dx, at),
                                       .sums = sums};
             for (int k = 0; k < n; k++)

@@ -28,13 +28,13 @@ enum {
 
 /* The scratch of a call. */
 struct capacity {
-    int blocks, padded;                 /* CB, CB*B */
-    size_t pixels, slice, tile;         /* slice: elements; tile: pixels summed in fp32 */
-    size_t images, jobs;                /* images of a job, perhaps fewer in the last; jobs */
-    size_t z_image, y_image;            /* elements from one image to the next */
-    double *partial;                    /* [jobs][2*B] */
-    double *total;                      /* [CB][2*B] */
-    float *coefficient[COEFFICIENTS];   /* [CB*B] each */
+    int blocks, padded;               /* CB, CB*B */
+    size_t pixels, slice, tile;       /* slice: elements; tile: pixels summed in fp32 */
+    size_t images, jobs;              /* images of a job, perhaps fewer in the last; jobs */
+    size_t z_image, y_image;          /* elements from one image to the next */
+    double *partial;                  /* [jobs][2*B] */
+    double *total;                    /* [CB][2*B] */
+    float *coefficient[COEFFICIENTS]; /* [CB*B] each */
 };
 
 static size_t layout(const struct ss_norm_act *op, struct capacity *capacity, char *base)
@@ -158,8 +158,8 @@ static uint32_t dropout_index(const struct ss_norm_act *op, size_t i, size_t pix
 }
 
 /* Return all pixels of the images of the job whose first slice is i. */
-static struct ss_rows_extent extent_of(const struct ss_norm_act *op, const struct capacity *capacity,
-                                       size_t i)
+static struct ss_rows_extent extent_of(const struct ss_norm_act *op,
+                                       const struct capacity *capacity, size_t i)
 {
     const size_t images = (size_t)op->shape.n - i / (size_t)capacity->blocks;
     return (struct ss_rows_extent){.pixels = capacity->pixels,
@@ -192,8 +192,7 @@ static void add_partials(const struct ss_device *cpu, const struct ss_norm_act *
 static enum ss_status check_half(const struct ss_norm_act *op, const double *sums)
 {
     if (!op->has_bn || !sums)
-        return ss_fail(SS_ERR_INVALID,
-                       "statistics over ranks: BatchNorm and sums are needed");
+        return ss_fail(SS_ERR_INVALID, "statistics over ranks: BatchNorm and sums are needed");
     return SS_OK;
 }
 
@@ -218,7 +217,8 @@ static const float *sum_shifted(struct ss_device *cpu, const struct ss_norm_act 
         struct ss_rows_extent e = extent_of(op, capacity, i);
         memset(sums, 0, 2 * (size_t)block * sizeof(double));
         for (size_t p = 0; p < capacity->pixels; p += capacity->tile) {
-            e.pixels = capacity->pixels - p < capacity->tile ? capacity->pixels - p : capacity->tile;
+            e.pixels =
+                capacity->pixels - p < capacity->tile ? capacity->pixels - p : capacity->tile;
             cpu->rows->stats(&e, ss_at(cpu, z, begin + p * (size_t)block), block, c, sums);
         }
     }
@@ -390,7 +390,8 @@ enum ss_status ss_cpu_norm_act_forward(struct ss_device *cpu, const struct ss_no
         return ss_fail(SS_ERR_INVALID,
                        "BatchNorm forward: gamma, beta and statistics are all needed");
     const struct ss_norm_source source = {*op, gamma, beta, saved, dropout_key, training};
-    const struct ss_norm_pieces pieces = ss_norm_pieces_begin(cpu, &source, capacity.coefficient[0]);
+    const struct ss_norm_pieces pieces =
+        ss_norm_pieces_begin(cpu, &source, capacity.coefficient[0]);
 
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t job = 0; job < capacity.jobs; job++) {
@@ -478,13 +479,15 @@ static void backward_sums(struct ss_device *cpu, const struct ss_norm_act *op,
         return;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t job = 0; job < capacity->jobs; job++) {
-        const size_t i = slice_of(capacity, job), channel = i % (size_t)capacity->blocks * (size_t)block;
+        const size_t i = slice_of(capacity, job),
+                     channel = i % (size_t)capacity->blocks * (size_t)block;
         double *sums = capacity->partial + job * 2 * (size_t)block;
         struct ss_rows_extent e = extent_of(op, capacity, i);
         memset(sums, 0, 2 * (size_t)block * sizeof(double));
         for (size_t p = 0; p < capacity->pixels; p += capacity->tile) {
             const size_t begin = begin_of(capacity, capacity->y_image, i) + p * (size_t)block;
-            e.pixels = capacity->pixels - p < capacity->tile ? capacity->pixels - p : capacity->tile;
+            e.pixels =
+                capacity->pixels - p < capacity->tile ? capacity->pixels - p : capacity->tile;
             for (size_t image = 0; combine && image < e.images; image++) {
                 const size_t at = begin + image * e.y_image;
                 const void *dy[SS_NORM_MAX_DY];
@@ -497,7 +500,8 @@ static void backward_sums(struct ss_device *cpu, const struct ss_norm_act *op,
                 struct ss_rows_backward f = w->common;
                 f.extent = &e;
                 f.g = ss_at(cpu, g->ds, begin);
-                f.z = ss_at(cpu, g->z, begin_of(capacity, capacity->z_image, i) + p * (size_t)block);
+                f.z =
+                    ss_at(cpu, g->z, begin_of(capacity, capacity->z_image, i) + p * (size_t)block);
                 f.a = w->a + channel;
                 f.b = w->b + channel;
                 f.mean = w->mean + channel;

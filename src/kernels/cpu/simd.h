@@ -52,14 +52,14 @@ struct ss_rows_backward {
     const struct ss_rows_extent *extent;
     const void *g; /* gradient of s */
     const void *z;
-    void *dz;  /* apply; may be z */
-    int adds;  /* add to dz instead of overwriting it */
+    void *dz; /* apply; may be z */
+    int adds; /* add to dz instead of overwriting it */
     int block;
     const float *a, *b, *mean;
     struct ss_act_terms act;
     struct ss_dropout_draw dropout;
     uint32_t index, step, each; /* as in forward */
-    const float *cg, *cz, *c1; /* apply: dz = cg g + cz (z - mean) + c1 */
+    const float *cg, *cz, *c1;  /* apply: dz = cg g + cz (z - mean) + c1 */
 };
 
 /* For each image, y[p y_step + j] = sum over x of x[p x_step + j], 0 <= j < len. */
@@ -132,9 +132,9 @@ struct ss_rows_pool {
     void *at;     /* (places, block): the maximum's index in its window; NULL: not stored */
     int at_bytes; /* 1: uint8_t, 4: int32_t */
     struct ss_pool_span rows;
-    const struct ss_pool_span *columns;  /* (places) */
+    const struct ss_pool_span *columns;   /* (places) */
     const struct ss_pool_span *shares[2]; /* gradient: row and column of each output */
-    int block, width, places, taps; /* taps: in a row of a window */
+    int block, width, places, taps;       /* taps: in a row of a window */
 };
 
 /* W channels of a map (W: the table's `lanes`) and its tiles for Winograd convolution. Tile (i,

@@ -15,8 +15,8 @@
                     *(const V *)(row + (size_t)t * step) * tap;                                    \
             }                                                                                      \
         }                                                                                          \
-        _Pragma("GCC unroll 8") for (int t = 0; t < (columns); t++)                                \
-            *(V *)((y) + (size_t)t * width) = sum[t];                                              \
+        _Pragma("GCC unroll 8") for (int t = 0; t < (columns); t++) *                              \
+            (V *)((y) + (size_t)t * width) = sum[t];                                               \
     } while (0)
 
 /* Seven at a time, because maps of 7, 14, 28, ... are common. */
@@ -55,8 +55,8 @@ SS_TARGET static void SS_NAME(depthwise)(const struct ss_rows_depthwise *f)
                     *(const V *)(x + (size_t)t * width) * dy;                                      \
             }                                                                                      \
         }                                                                                          \
-        _Pragma("GCC unroll 8") for (int t = 0; t < (taps); t++)                                   \
-            *(V *)(out + (size_t)t * width) += sum[t];                                             \
+        _Pragma("GCC unroll 8") for (int t = 0; t < (taps); t++) *                                 \
+            (V *)(out + (size_t)t * width) += sum[t];                                              \
     } while (0)
 
 #define SS_DEPTHWISE_GRADIENT(V, f)                                                                \

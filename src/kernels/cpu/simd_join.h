@@ -201,7 +201,7 @@ SS_BODY void SS_OF(scale_gradients_n)(const struct ss_rows_scale *f, const int n
     }
     for (int c0 = 0; c0 < f->block; c0 += SS_CHUNK)
         SS_OF(scale_gradients_body)
-        (f, n, c0, f->block - c0 < SS_CHUNK ? f->block - c0 : SS_CHUNK, f->block, wants_x, sum);
+    (f, n, c0, f->block - c0 < SS_CHUNK ? f->block - c0 : SS_CHUNK, f->block, wants_x, sum);
 }
 
 SS_BODY void SS_OF(scale_gradients_of)(const struct ss_rows_scale *f, const int n)

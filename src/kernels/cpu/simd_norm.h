@@ -361,7 +361,7 @@ SS_BODY void SS_OF(backward_apply_width)(const struct ss_rows_backward *f,
         SS_OF(backward_apply_fixed)(f, act, 8, drop, adds);
     else
         SS_OF(backward_apply_body)
-        (f, act, f->block, 0, drop, adds, f->a, f->b, f->mean, f->cg, f->cz, f->c1);
+    (f, act, f->block, 0, drop, adds, f->a, f->b, f->mean, f->cg, f->cz, f->c1);
 }
 
 SS_BODY void SS_OF(backward_apply_act)(const struct ss_rows_backward *f,

@@ -13,7 +13,8 @@
 #define SS_TWICE
 #if defined(__ARM_NEON) && defined(__aarch64__)
 #    define SS_PRODUCT_TILES 14
-#    define SS_FUSED(a, b, c) ((SS_V)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
+#    define SS_FUSED(a, b, c)                                                                      \
+        ((SS_V)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
 #else
 #    define SS_PRODUCT_TILES 6
 #    define SS_FUSED(a, b, c) ((a) * (b) + (c))

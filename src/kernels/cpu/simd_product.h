@@ -61,10 +61,10 @@ SS_PRODUCTS(4)
 SS_PRODUCTS(5)
 SS_PRODUCTS(6)
 #if SS_PRODUCT_TILES > 6
-#define SS_MORE_PRODUCTS(TILES) SS_PRODUCTS(TILES)
-#define SS_MORE_NAMES(TILES) SS_PRODUCT_NAMES(TILES)
+#    define SS_MORE_PRODUCTS(TILES) SS_PRODUCTS(TILES)
+#    define SS_MORE_NAMES(TILES) SS_PRODUCT_NAMES(TILES)
 #else
-#define SS_MORE_PRODUCTS(TILES) SS_PRODUCT(TILES, 1)
+#    define SS_MORE_PRODUCTS(TILES) SS_PRODUCT(TILES, 1)
 #    define SS_MORE_NAMES(TILES)                                                                   \
         {                                                                                          \
             SS_MUL(product_##TILES##_1), NULL                                                      \

@@ -200,10 +200,10 @@ static struct capacity capacity_of(const struct ss_attention_kernel *a)
     char *base = ss_cuda_scratch(a->gpu), *scores = base + a->workspace_bytes;
     char *dp = scores + a->scores_bytes + a->p_bytes;
     return (struct capacity){.workspace = base,
-                         .scores = (float *)scores,
-                         .p = a->p_bytes ? scores + a->scores_bytes : scores,
-                         .dp = (float *)dp,
-                         .ds = a->p_bytes ? dp + a->scores_bytes : dp};
+                             .scores = (float *)scores,
+                             .p = a->p_bytes ? scores + a->scores_bytes : scores,
+                             .dp = (float *)dp,
+                             .ds = a->p_bytes ? dp + a->scores_bytes : dp};
 }
 
 /* Returns q, k or v (part 0, 1, 2), or their gradients, of iteration i of the loop. */

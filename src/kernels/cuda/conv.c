@@ -85,7 +85,8 @@ static void describe(struct ss_conv_kernel *c, enum ss_conv_pass pass, const str
     char *out = c->info + strlen(c->info);
     const size_t capacity = sizeof c->info - strlen(c->info);
     const char *colon = strchr(c->chosen[pass].choice, ':');
-    size_t n = (size_t)snprintf(out, capacity, "%s%s eng", c->info[0] ? ", " : "", pass_names[pass]);
+    size_t n =
+        (size_t)snprintf(out, capacity, "%s%s eng", c->info[0] ? ", " : "", pass_names[pass]);
     for (const char *at = colon + 1; *at && n + 3 < capacity; at++) {
         if (*at != ':' && *at != ',') {
             out[n++] = *at;

@@ -211,8 +211,8 @@ int ss_conv_recipe_print(const struct ss_conv_recipe *r, char *out, size_t capac
 {
     int n = snprintf(out, capacity, "graph:%lld:", (long long)r->engine);
     for (int64_t i = 0; i < r->nknobs && n < (int)capacity; i++)
-        n += snprintf(out + n, capacity - (size_t)n, "%s%d=%lld", i ? "," : "", (int)r->knobs[i].type,
-                      (long long)r->knobs[i].value);
+        n += snprintf(out + n, capacity - (size_t)n, "%s%d=%lld", i ? "," : "",
+                      (int)r->knobs[i].type, (long long)r->knobs[i].value);
     return n < (int)capacity;
 }
 

@@ -23,7 +23,7 @@ struct part {
 struct arguments {
     const void *x[SS_GATHER_PARTS];
     part parts[SS_GATHER_PARTS];
-    int nparts, n; /* with one part: number of tensors to add */
+    int nparts, n;        /* with one part: number of tensors to add */
     int channels, groups; /* of y */
     strides to;
     size_t images, pixels; /* pixels per image */
@@ -146,7 +146,7 @@ void launch(const struct ss_device *gpu, const struct ss_gather *op, arguments &
     constexpr int V = ss::format<T>::vector;
     const bool vectors = (op->y.block | op->y_pitch) % V == 0, planes = op->y.block == 1;
     a.tile = ss::tile_make(planes ? op->y.c : op->y.block, vectors ? V : 1, THREADS);
-    const auto kernel = !vectors              ? gather_kernel<T, 1, true>
+    const auto kernel = !vectors             ? gather_kernel<T, 1, true>
                         : reads_whole(op, V) ? gather_kernel<T, V, true>
                                              : gather_kernel<T, V, false>;
     const unsigned across = ss::grid_for(gpu, a.pixels, a.tile.rows, THREADS);

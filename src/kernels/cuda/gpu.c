@@ -130,10 +130,9 @@ static enum ss_status select_device(struct ss_device *gpu)
     SS_CUDA_TRY(cudaDriverGetVersion(&driver));
     SS_CUDA_TRY(cudaRuntimeGetVersion(&runtime));
     const int cudnn = (int)cudnnGetVersion(); /* 91900 for 9.19.0 */
-    snprintf(gpu->info, sizeof gpu->info,
-             "%.80s (sm_%d), CUDA %d.%d, driver %d.%d, cuDNN %d.%d.%d", prop.name, gpu->capability,
-             major_of(runtime), minor_of(runtime), major_of(driver), minor_of(driver),
-             cudnn / 10000, cudnn / 100 % 100, cudnn % 100);
+    snprintf(gpu->info, sizeof gpu->info, "%.80s (sm_%d), CUDA %d.%d, driver %d.%d, cuDNN %d.%d.%d",
+             prop.name, gpu->capability, major_of(runtime), minor_of(runtime), major_of(driver),
+             minor_of(driver), cudnn / 10000, cudnn / 100 % 100, cudnn % 100);
     return SS_OK;
 }
 

@@ -121,7 +121,8 @@ __global__ void __launch_bounds__(THREADS)
             pack<T, V> out;
 #pragma unroll
             for (int j = 0; j < V; j++)
-                out.v[j] = format<T>::store(act_with_dropout<PLAIN>(f.a[j], v[u].v[j], f.b[j], shape.act, true));
+                out.v[j] = format<T>::store(
+                    act_with_dropout<PLAIN>(f.a[j], v[u].v[j], f.b[j], shape.act, true));
             put(y + w.base, at[u], out);
         }
     }
@@ -158,8 +159,8 @@ __global__ void __launch_bounds__(THREADS)
 #pragma unroll
             for (int j = 0; j < V; j++) {
                 const float xj = format<T>::load(v[u].v[j]);
-                const float du = gradient_of_u<PLAIN>(format<T>::load(g[u].v[j]),
-                                               apply(f.a[j], xj, f.b[j]), shape.act, true, 1);
+                const float du = gradient_of_u<PLAIN>(
+                    format<T>::load(g[u].v[j]), apply(f.a[j], xj, f.b[j]), shape.act, true, 1);
                 if (coefficient) {
                     dx.v[j] =
                         format<T>::store(fmaf(f.a[j], du, fmaf(cz[j], xj - f.mean[j], c0[j])));
@@ -345,8 +346,7 @@ ss_status forward(const ss_device *gpu, const ss_norm_act *op, const group_shape
     SS_LAUNCHED("GroupNorm statistics");
     const auto kernel =
         is_plain(op->act) ? forward_kernel<T, V, true> : forward_kernel<T, V, false>;
-    SS_LAUNCH(kernel, grid_of(s), THREADS, gpu->stream, s, x, gamma, beta, saved,
-              y);
+    SS_LAUNCH(kernel, grid_of(s), THREADS, gpu->stream, s, x, gamma, beta, saved, y);
     SS_LAUNCHED("GroupNorm forward");
     return SS_OK;
 }
@@ -359,8 +359,8 @@ ss_status backward(const ss_device *gpu, const ss_norm_act *op, const group_shap
     float *partial = (float *)gpu->scratch.data, *coefficient = partial + partial_floats(s);
     const auto kernel =
         is_plain(op->act) ? gradient_kernel<T, V, true> : gradient_kernel<T, V, false>;
-    SS_LAUNCH(kernel, grid_of(s), THREADS, gpu->stream, s, dy, x, gamma, beta,
-              saved, nullptr, partial);
+    SS_LAUNCH(kernel, grid_of(s), THREADS, gpu->stream, s, dy, x, gamma, beta, saved, nullptr,
+              partial);
     SS_LAUNCHED("GroupNorm backward");
     SS_LAUNCH(merge_gradient_kernel, merge_grid(s.images * s.groups), MERGE, gpu->stream, s,
               partial, gamma, saved, coefficient);
@@ -368,8 +368,8 @@ ss_status backward(const ss_device *gpu, const ss_norm_act *op, const group_shap
     SS_LAUNCH(merge_parameters_kernel, merge_grid(s.g.channels), MERGE, gpu->stream, s, partial,
               dgamma, dbeta, gpu->scaler);
     SS_LAUNCHED("GroupNorm backward");
-    SS_LAUNCH(kernel, grid_of(s), THREADS, gpu->stream, s, dy, x, gamma, beta,
-              saved, coefficient, partial);
+    SS_LAUNCH(kernel, grid_of(s), THREADS, gpu->stream, s, dy, x, gamma, beta, saved, coefficient,
+              partial);
     SS_LAUNCHED("GroupNorm backward");
     return SS_OK;
 }

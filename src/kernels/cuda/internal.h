@@ -22,9 +22,9 @@ struct ss_device {
     cudnnHandle_t cudnn;
     cublasLtHandle_t cublaslt;
     struct ss_scaler *scaler; /* for non-finite gradients; NULL: none */
-    int sms;        /* multiprocessors */
-    int capability; /* 90 for compute capability 9.0 */
-    int warm;       /* clocks have risen: conv_tune.c */
+    int sms;                  /* multiprocessors */
+    int capability;           /* 90 for compute capability 9.0 */
+    int warm;                 /* clocks have risen: conv_tune.c */
     size_t l2_bytes;
     struct ss_scratch {
         void *data;

@@ -211,10 +211,11 @@ enum ss_status check(const struct ss_mul *op, int n)
     SS_TRY(ss_mul_check(op, n));
     if (x->n < 1 || x->c < 1 || x->h < 1 || x->w < 1 || x->block != x->c ||
         (op->kind != SS_MUL_PARAM && op->s.block != x->c))
-        return ss_fail(SS_ERR_SHAPE,
-                       "a product of a tensor (%d,%d,%d,%d) in blocks of %d channels; sizes must be "
-                       "at least 1, and all channels one block",
-                       x->n, x->c, x->h, x->w, x->block);
+        return ss_fail(
+            SS_ERR_SHAPE,
+            "a product of a tensor (%d,%d,%d,%d) in blocks of %d channels; sizes must be "
+            "at least 1, and all channels one block",
+            x->n, x->c, x->h, x->w, x->block);
     return SS_OK;
 }
 
@@ -270,8 +271,8 @@ void scale_forward(const struct ss_device *gpu, const struct ss_mul *op, const v
                    const void *s, void *y)
 {
     const geometry g = geometry_make(gpu, op);
-    const auto kernel = has_vectors(gpu, op) ? scale_kernel<T, S, ss::format<T>::vector>
-                                             : scale_kernel<T, S, 1>;
+    const auto kernel =
+        has_vectors(gpu, op) ? scale_kernel<T, S, ss::format<T>::vector> : scale_kernel<T, S, 1>;
     SS_LAUNCH(kernel, grid_of(g), THREADS, gpu->stream, g, static_cast<const T *>(x),
               static_cast<const S *>(s), static_cast<T *>(y));
 }
@@ -335,8 +336,7 @@ enum ss_status ss_cuda_mul_backward(struct ss_device *gpu, const struct ss_mul *
         SS_DISPATCH(ss_cuda_dtype(gpu),
                     (scale_backward<T, float>(gpu, op, g, x, s, dx, ds, gpu->scaler)));
     else
-        SS_DISPATCH(ss_cuda_dtype(gpu),
-                    (scale_backward<T, T>(gpu, op, g, x, s, dx, ds, nullptr)));
+        SS_DISPATCH(ss_cuda_dtype(gpu), (scale_backward<T, T>(gpu, op, g, x, s, dx, ds, nullptr)));
     SS_LAUNCHED("a product's gradient");
     return SS_OK;
 }

@@ -466,9 +466,8 @@ ss_status check_parts(const ss_norm_act *op, int vector)
                        "elements or more",
                        s->n, most, s->h, s->w);
     if (op->pool || op->shortcut || (y && op->residual))
-        return ss_fail(SS_ERR_INVALID,
-                       "normalisation: views of tensors are not supported with "
-                       "pooling, a shortcut or a residual");
+        return ss_fail(SS_ERR_INVALID, "normalisation: views of tensors are not supported with "
+                                       "pooling, a shortcut or a residual");
     return SS_OK;
 }
 
@@ -615,8 +614,8 @@ ss_status backward_as(const ss_device *gpu, const ss_norm_act *op, const ss_norm
     if (!op->has_bn)
         return dz_as<T, V, PLAIN, SUM>(gpu, op, grad, in, nullptr);
     merging_of(gpu, op, &coefficient);
-    SS_TRY((sums_as<T, V, PLAIN, SUM>(gpu, op, grad, in,
-                                      gradient_end_of(gpu, op, grad, coefficient))));
+    SS_TRY((
+        sums_as<T, V, PLAIN, SUM>(gpu, op, grad, in, gradient_end_of(gpu, op, grad, coefficient))));
     if (in.ds) /* written by pass 1 */
         in = {{in.ds}, 1, nullptr, nullptr};
     /* The sum made by pass 1 is a single gradient: two vectors of it at a time. */
@@ -624,8 +623,7 @@ ss_status backward_as(const ss_device *gpu, const ss_norm_act *op, const ss_norm
     return dz_as<T, V, PLAIN, MADE>(gpu, op, grad, in, coefficient);
 }
 
-template <typename T>
-gradient<T> gradient_of(const ss_norm_act *op, const ss_norm_act_grad *grad)
+template <typename T> gradient<T> gradient_of(const ss_norm_act *op, const ss_norm_act_grad *grad)
 {
     gradient<T> in = {};
     for (int k = 0; k < grad->ndy; k++)
@@ -669,8 +667,7 @@ ss_status backward_apply(const ss_device *gpu, const ss_norm_act *op, const ss_n
     float *coefficient;
     merging_of(gpu, op, &coefficient);
     SS_LAUNCH(gradient_of_sums_kernel, grid_of_channels(op->shape.c), THREADS, gpu->stream,
-              op->shape.c, affine_of(op, grad), sums,
-              gradient_end_of(gpu, op, grad, coefficient));
+              op->shape.c, affine_of(op, grad), sums, gradient_end_of(gpu, op, grad, coefficient));
     SS_LAUNCHED("BatchNorm backward");
     return SS_OF_GRADIENT(dz_as)(gpu, op, grad, in, coefficient);
 }
@@ -729,8 +726,7 @@ ss_status check_parameters(const ss_norm_act *op, const ss_norm_act_grad *g, con
     if (g->adds && (g->dz == g->z || !is_part(op)))
         return ss_fail(SS_ERR_INVALID,
                        "normalisation backward: dz can be added only if it is a view of a tensor");
-    if (op->has_bn &&
-        (!g->gamma || !g->beta || !g->saved || (!sums && (!g->dgamma || !g->dbeta))))
+    if (op->has_bn && (!g->gamma || !g->beta || !g->saved || (!sums && (!g->dgamma || !g->dbeta))))
         return ss_fail(SS_ERR_INVALID, "BatchNorm backward: gamma, beta, statistics, dgamma and "
                                        "dbeta are all needed");
     return SS_OK;
@@ -765,7 +761,8 @@ extern "C" enum ss_status ss_cuda_norm_act_stats(struct ss_device *gpu,
         return ss_fail(SS_ERR_SHAPE,
                        "BatchNorm: one value per channel has no variance; use a larger batch");
     ss_status status;
-    SS_DISPATCH(gpu->options.dtype, status = stats<T>(gpu, op, (const T *)z, saved, running, nullptr));
+    SS_DISPATCH(gpu->options.dtype,
+                status = stats<T>(gpu, op, (const T *)z, saved, running, nullptr));
     return status;
 }
 

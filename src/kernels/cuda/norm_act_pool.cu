@@ -157,8 +157,8 @@ __device__ inline void add_shares(const pooled<T> &in, size_t at, pack<T, V> *g)
 /* Returns which of the elements that get a gradient dropout retains. */
 template <int K, int V>
 __device__ inline unsigned dropout_bits_at(const geometry &g, const windows &w, const window &at,
-                                   const place<V> &me, const dropout &drop,
-                                   const pack<uint8_t, V> &places)
+                                           const place<V> &me, const dropout &drop,
+                                           const pack<uint8_t, V> &places)
 {
     const unsigned pool = K ? K : w.pool;
     const unsigned corner = (at.image * w.h + at.row * pool) * w.w + at.column * pool;
@@ -261,7 +261,7 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
                     for (int i = 0; i < Q; i++) {
                         const int j = h * Q + i;
                         float vj = act_with_dropout<PLAIN>(c[A][i], unpack(x[u]).v[j], c[B][i], act,
-                                                    keep[u] >> j & 1);
+                                                           keep[u] >> j & 1);
                         vj = r ? fmaf(vj, drop.scale, format<T>::load(unpack(other[u]).v[j]))
                                : vj * drop.scale;
                         vj = format<T>::load(format<T>::store(vj < low_out ? low_out : vj));
@@ -417,11 +417,11 @@ template <typename T> pooled<T> pooled_of(const ss_norm_act *op, const ss_norm_a
 
 /* Other activations are compute-bound, so 2x2 windows have no special kernels for them. */
 #define POOL_KERNEL(name)                                                                          \
-    (is_plain(op->act) ? (g.vector == 1   ? name<T, 1, 0, true>                                         \
-                     : op->pool == 2 ? name<T, V, 2, true>                                         \
-                                     : name<T, V, 0, true>)                                        \
-     : g.vector == 1 ? name<T, 1, 0, false>                                                        \
-                     : name<T, V, 0, false>)
+    (is_plain(op->act) ? (g.vector == 1   ? name<T, 1, 0, true>                                    \
+                          : op->pool == 2 ? name<T, V, 2, true>                                    \
+                                          : name<T, V, 0, true>)                                   \
+     : g.vector == 1   ? name<T, 1, 0, false>                                                      \
+                       : name<T, V, 0, false>)
 
 template <typename T>
 void launch_forward(const ss_device *gpu, const ss_norm_act *op, const affine &f,

@@ -107,11 +107,11 @@ __global__ void __launch_bounds__(THREADS, (FORWARD_RESIDENT<T>))
 #pragma unroll
                 for (int i = 0; i < Q; i++) {
                     const int j = h * Q + i;
-                    const float v =
-                        act_with_dropout<true>(c[A][i], unpack(x[u]).v[j], c[B][i], act, keep >> j & 1);
-                    const float s = fmaf(
-                        v, drop.scale,
-                        apply(c[A_R][i], format<T>::load(unpack(other[u]).v[j]), c[B_R][i]));
+                    const float v = act_with_dropout<true>(c[A][i], unpack(x[u]).v[j], c[B][i], act,
+                                                           keep >> j & 1);
+                    const float s =
+                        fmaf(v, drop.scale,
+                             apply(c[A_R][i], format<T>::load(unpack(other[u]).v[j]), c[B_R][i]));
                     out.v[j] = format<T>::store(s < low_out ? low_out : s);
                     bits |= (unsigned)!(format<T>::load(out.v[j]) <= 0) << j;
                 }
@@ -175,8 +175,8 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
                 sum[j] += du;
                 sum_z[j] = fmaf(du, zj - c[MEAN][i], sum_z[j]);
                 if (BN)
-                    sum_r[j] = fmaf(gj, format<T>::load(unpack(now.r[0]).v[j]) - c[MEAN_R][i],
-                                    sum_r[j]);
+                    sum_r[j] =
+                        fmaf(gj, format<T>::load(unpack(now.r[0]).v[j]) - c[MEAN_R][i], sum_r[j]);
                 else
                     sum_r[j] += gj;
             }
@@ -237,12 +237,12 @@ __global__ void __launch_bounds__(THREADS, RESIDENT)
                 const float du = BN ? gj
                                     : gradient_of_u<true>(gj, apply(c[A][i], zj, c[B][i]), act,
                                                           keep >> j & 1, drop.scale);
-                dz.v[j] = format<T>::store(
-                    fmaf(c[OWN][i], du, fmaf(c[OWN + 1][i], zj, c[OWN + 2][i])));
+                dz.v[j] =
+                    format<T>::store(fmaf(c[OWN][i], du, fmaf(c[OWN + 1][i], zj, c[OWN + 2][i])));
                 if (BN)
-                    dr.v[j] = format<T>::store(
-                        fmaf(c[K - 3][i], gj,
-                             fmaf(c[K - 2][i], format<T>::load(unpack(now.r[0]).v[j]), c[K - 1][i])));
+                    dr.v[j] = format<T>::store(fmaf(
+                        c[K - 3][i], gj,
+                        fmaf(c[K - 2][i], format<T>::load(unpack(now.r[0]).v[j]), c[K - 1][i])));
             }
         }
         put(z, at[0], dz);

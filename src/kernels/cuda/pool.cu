@@ -17,7 +17,7 @@ namespace
 /* Small blocks, because the average pool before the classifier has few outputs. */
 constexpr unsigned THREADS = 128;
 constexpr int MOST_PLACES = 256; /* positions in a window: an index is a byte */
-constexpr int LOADS = 4;        /* in flight while a row of a window is read */
+constexpr int LOADS = 4;         /* in flight while a row of a window is read */
 
 struct geometry {
     unsigned pixels;   /* to loop over: y's, x's, or 2x2 windows; < 2^31 */
@@ -190,9 +190,10 @@ __global__ void backward_kernel(geometry g, const T *__restrict__ dy,
             for (int q = columns.begin; q < columns.end; q++) {
                 const int place = above + at.column + g.s.pad[1] - q * g.s.stride[1];
                 int begin, end;
-                const float share = MAX || g.alike ? 1
-                                                   : 1 / ((float)ss_pool_window(&g.s, 0, p, &begin, &end) *
-                                                          (float)ss_pool_window(&g.s, 1, q, &begin, &end));
+                const float share = MAX || g.alike
+                                        ? 1
+                                        : 1 / ((float)ss_pool_window(&g.s, 0, p, &begin, &end) *
+                                               (float)ss_pool_window(&g.s, 1, q, &begin, &end));
                 take<T, V, MAX>(dy, argmax, pixel_at(at.n, g.p, p, g.q, q, g.channels) + channel,
                                 place, share, sum);
             }

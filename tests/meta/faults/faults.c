@@ -101,9 +101,9 @@ static void write_line(long n, enum kind k, const char *function, const char *pa
                        const void *caller)
 {
     char line[9000];
-    int capacity = snprintf(line, sizeof line, "%ld %s %s %s%s%s %#lx\n", n, kinds[k].name, function,
-                        path ? path : "-", to ? " -> " : "", to ? to : "",
-                        (unsigned long)((uintptr_t)caller - ours[nours - 1].begin));
+    int capacity = snprintf(line, sizeof line, "%ld %s %s %s%s%s %#lx\n", n, kinds[k].name,
+                            function, path ? path : "-", to ? " -> " : "", to ? to : "",
+                            (unsigned long)((uintptr_t)caller - ours[nours - 1].begin));
     if (log_fd >= 0)
         syscall(SYS_write, log_fd, line, capacity);
 }
