@@ -168,7 +168,7 @@ static enum ss_status one(struct bench *b, double *percent, double *late_ms)
     SS_TRY(wait_for_end(b));
     const uint64_t end_ns = ss_now_ns();
     if (b->a.what != WATCHED)
-        SS_TRY(ss_comm_bcast(b->comm, &start_ns, sizeof start_ns, last, "the late rank's start"));
+        SS_TRY(ss_comm_bcast(b->comm, &start_ns, sizeof start_ns, last, "the slow rank's start"));
     *late_ms = 1e-6 * (double)(int64_t)(end_ns - start_ns);
     return SS_OK;
 }
