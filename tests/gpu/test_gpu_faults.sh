@@ -65,7 +65,7 @@ variables_of=('' SS_HOSTGPU_NCCL_LACKS=memory)
 harmless "NCCL of rank 1 has no memory allocator"
 variables_of=()
 way=${ways[0]}
-ends "NCCL 2.13, which cannot be watched" 'older than 2.14' train broken SS_HOSTGPU_NCCL_VERSION=21304
+ends "NCCL 2.13, which cannot be watched" 'is too old: 2.14' train broken SS_HOSTGPU_NCCL_VERSION=21304
 
 # Faults alternate between the ranks, or are tested on both.
 turn=0

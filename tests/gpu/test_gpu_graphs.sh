@@ -63,6 +63,6 @@ if [ "$("$STARSTEP" info 2>/dev/null | sed -n 's/.*GPUs seen: \([0-9]*\).*/\1/p'
     same "two ranks, sharded optimizer" tiny_ranks --shard-optimizer --optimizer adam
     same "two ranks, synchronized BatchNorm" tiny_ranks --sync-bn
     same "two ranks, deferred weight gradients" tiny_ranks --defer-weight-grads 7 --precision bf16
-    refused "not without overlap" '--gpu-graphs on: with --no-overlap' --no-overlap --nccl-always
+    refused "not without overlap" '--gpu-graphs on: --no-overlap' --no-overlap --nccl-always
 fi
 finish

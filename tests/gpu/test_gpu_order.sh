@@ -107,5 +107,5 @@ ended() {
 ended "neither a GPU nor a directory" "h300" --task-times h300
 ended "a trace of another model" 'has no task' --model resnet50 --task-times "$work/bf16" --image-size 32
 run "$STARSTEP" train --device cpu --task-times h200 --data-dir "$work/data"
-check "on a CPU" grep -q -- '--task-times h200: tasks of an emulated GPU' "$work/err"
+check "on a CPU" grep -q -- '--task-times h200 needs an emulated GPU' "$work/err"
 finish

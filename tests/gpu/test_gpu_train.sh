@@ -206,7 +206,7 @@ else
 fi
 
 start=("$STARSTEP" train --device cuda --width 8,16,24,32 --data-dir "$REFERENCE/data" --batch-size 32)
-refused "a GPU that does not exist" 'GPU 99 is not there' "${start[@]}" --gpu 99
+refused "a GPU that does not exist" 'GPU 99 does not exist' "${start[@]}" --gpu 99
 refused "an unknown mode" 'gpu-mode.*fast' "${start[@]}" --gpu-mode fast
 refused "TF32 with fp16" 'tf32' "${start[@]}" --precision fp16 --tf32
 refused "a hidden GPU" 'no usable GPU' env CUDA_VISIBLE_DEVICES= SS_HOSTGPU_DEVICES=0 "${start[@]}"
