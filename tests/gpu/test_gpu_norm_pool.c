@@ -439,7 +439,7 @@ START_TEST(refusals)
                       SS_ERR_INVALID, "of its own");
     struct ss_norm_act_grad g = grad_of(l, &d);
     g.workspace = NULL;
-    gpu_check_failure(ss_cuda_norm_act_backward(d.gpu, &l->op, &g), SS_ERR_INVALID, "places");
+    gpu_check_failure(ss_cuda_norm_act_backward(d.gpu, &l->op, &g), SS_ERR_INVALID, "argmax");
     g = grad_of(l, &d);
     g.ds = d.dy[0];
     gpu_check_failure(ss_cuda_norm_act_backward(d.gpu, &l->op, &g), SS_ERR_INVALID, "dy[0]");
