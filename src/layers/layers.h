@@ -16,7 +16,8 @@ extern "C" {
 struct ss_graph;
 typedef int ss_value; /* index of a value in its graph; negative after an error */
 
-enum { SS_NAME_BYTES = 96 }; /* of a layer's name, with the terminating 0 */
+/* Largest size of a layer's name. */
+enum ss_name_limit { SS_NAME_BYTES = 96 /* with the terminating 0 */ };
 
 /* Initialization of convolution weights. */
 enum ss_conv_init_kind {
