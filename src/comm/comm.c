@@ -351,19 +351,19 @@ enum ss_status ss_comm_gather_alloc(struct ss_comm *comm, const void *data, size
                                     void **all, const char *what)
 {
     const size_t ranks = (size_t)comm->size;
-    void *capacity = comm->rank == 0 ? calloc(ranks, bytes) : NULL;
+    void *gathered = comm->rank == 0 ? calloc(ranks, bytes) : NULL;
     *all = NULL;
-    if (!data || (comm->rank == 0 && !capacity)) {
+    if (!data || (comm->rank == 0 && !gathered)) {
         enum ss_status memory = ss_fail_memory(what, data ? ranks * bytes : bytes);
-        free(capacity);
+        free(gathered);
         ss_comm_abort(comm, memory);
         return memory;
     }
-    enum ss_status status = ss_comm_gather(comm, data, bytes, capacity, what);
+    enum ss_status status = ss_comm_gather(comm, data, bytes, gathered, what);
     if (status == SS_OK)
-        *all = capacity;
+        *all = gathered;
     else
-        free(capacity);
+        free(gathered);
     return status;
 }
 

@@ -16,7 +16,7 @@
 
 /* Simulated steps, of which the last one counts; steps of the fraction of weight-gradient time
  * that may be deferred. */
-enum { STEPS = 8, VIEWS_DEFERRED = 8 };
+enum { STEPS = 8, DEFERRAL_LEVELS = 8 };
 
 /* ---- simulation of a step ------------------------------------------------------------------- */
 
@@ -410,11 +410,11 @@ static int list_deferred(const struct ss_bucket_costs *c, int *blocks)
     int n = 0, part = 0;
     for (int i = 0; i < c->nblocks; i++)
         all += c->weights_s[i];
-    for (int i = 0; i <= c->nblocks && part <= VIEWS_DEFERRED; i++) {
-        const double parts = sum * (1 + 1e-9) * VIEWS_DEFERRED;
+    for (int i = 0; i <= c->nblocks && part <= DEFERRAL_LEVELS; i++) {
+        const double parts = sum * (1 + 1e-9) * DEFERRAL_LEVELS;
         if (parts >= all * part)
             blocks[n++] = i;
-        while (part <= VIEWS_DEFERRED && parts >= all * part)
+        while (part <= DEFERRAL_LEVELS && parts >= all * part)
             part++;
         sum += i < c->nblocks ? c->weights_s[i] : 0;
     }
@@ -447,7 +447,7 @@ static double least_of(const double *step_s, const unsigned char *can, int n)
  * Stores the shortest step's time in least_s. */
 static enum ss_status choose_deferred(struct search *s)
 {
-    enum { MOST = VIEWS_DEFERRED + 1 };
+    enum { MOST = DEFERRAL_LEVELS + 1 };
     int blocks[MOST] = {0}, n = 1, at = 0;
     double step_s[MOST] = {0}, longer_s[MOST] = {0};
     unsigned char can[MOST];

@@ -22,8 +22,8 @@ static int extent(const struct ss_conv_shape *s, int axis)
                   padding = s->padding[axis], dilation = s->dilation[axis];
     if (kernel < 1 || stride < 1 || padding < 0 || dilation < 1)
         return 0;
-    const int64_t capacity = size + 2 * padding - dilation * (kernel - 1) - 1;
-    return capacity < 0 ? 0 : (int)(capacity / stride + 1);
+    const int64_t last = size + 2 * padding - dilation * (kernel - 1) - 1;
+    return last < 0 ? 0 : (int)(last / stride + 1);
 }
 
 enum ss_status ss_conv_check(const struct ss_conv_shape *s)

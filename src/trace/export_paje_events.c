@@ -9,17 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *ss_paje_quote(char capacity[SS_PAJE_QUOTED], const char *before, const char *name,
+const char *ss_paje_quote(char out[SS_PAJE_QUOTED], const char *before, const char *name,
                           const char *after)
 {
-    snprintf(capacity, SS_PAJE_QUOTED - 1, "\"%s%s%s", before, *name ? name : "?", after);
-    for (char *c = capacity + 1; *c; c++) {
+    snprintf(out, SS_PAJE_QUOTED - 1, "\"%s%s%s", before, *name ? name : "?", after);
+    for (char *c = out + 1; *c; c++) {
         if (*c == '"')
             *c = '\'';
         else if (*c < 0x20 || *c > 0x7e)
             *c = '?';
     }
-    return strcat(capacity, "\"");
+    return strcat(out, "\"");
 }
 
 static enum ss_status SS_PRINTF(4, 5)

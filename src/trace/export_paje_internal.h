@@ -50,10 +50,10 @@ struct ss_paje {
 
 enum { SS_PAJE_QUOTED = 256 };
 
-/* Write before, name and after to capacity as one quoted string of the format. Names may contain
+/* Write before, name and after to out as one quoted string of the format. Names may contain
  * blanks, so all are quoted; the format has no escapes, and pj_dump rejects empty strings.
- * Returns capacity. */
-const char *ss_paje_quote(char capacity[SS_PAJE_QUOTED], const char *before, const char *name,
+ * Returns out. */
+const char *ss_paje_quote(char out[SS_PAJE_QUOTED], const char *before, const char *name,
                           const char *after);
 
 /* Fill p->event, sorted, and p->text. Errors: SS_ERR_MEMORY. */

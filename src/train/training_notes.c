@@ -65,8 +65,8 @@ static int is_integer(const struct field *f)
 static char *add(struct ss_training_notes *m, const char *key)
 {
     m->key[m->n] = key;
-    m->value[m->n] = m->capacity[m->n];
-    return m->capacity[m->n++];
+    m->value[m->n] = m->storage[m->n];
+    return m->storage[m->n++];
 }
 
 /* Format an option's value as in a checkpoint. */
@@ -107,11 +107,11 @@ static enum ss_status put_layers(const struct ss_graph *g, char value[SS_TRAININ
 static enum ss_status add_options(struct ss_training_notes *m, const struct ss_session *s)
 {
     for (const struct ss_option *row = ss_train_rows; (row = next_noted(row)); row++) {
-        char *capacity = add(m, row->name);
+        char *storage = add(m, row->name);
         if (!strcmp(row->name, "--model") && ss_model_is_file(s->options->model))
-            SS_TRY(put_layers(s->graph, capacity));
+            SS_TRY(put_layers(s->graph, storage));
         else
-            m->value[m->n - 1] = note_of(row, s->options, capacity);
+            m->value[m->n - 1] = note_of(row, s->options, storage);
     }
     return SS_OK;
 }
@@ -185,7 +185,7 @@ enum ss_status ss_training_notes_read(const struct ss_safetensors *st, const cha
     for (size_t i = 0; i < m->n; i++) {
         const char *value = ss_safetensors_metadata(st, m->key[i]);
         if (!value)
-            value = default_of(m->key[i], m->capacity[i]);
+            value = default_of(m->key[i], m->storage[i]);
         if (!value)
             return ss_fail(SS_ERR_FORMAT, "%s: field %s is missing", path, m->key[i]);
         m->value[i] = value;

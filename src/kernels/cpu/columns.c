@@ -448,7 +448,7 @@ static void few_piece(const struct ss_device *cpu, const struct shape *f, const 
                                         .wide = WIDE,
                                         .left = ss_at(cpu, w, weight_at(f, group, p)),
                                         .left_dtype = cpu->dtype,
-                                        .left_capacity = turned + turned_windows_floats(f),
+                                        .left_buffer = turned + turned_windows_floats(f),
                                         .right = weights_of(cpu) + group * turned_floats(f),
                                         .left_block = vector,
                                         .pairs = f->pairs,
@@ -576,13 +576,13 @@ static void add_bias(const struct shape *f, const struct operand *outputs, size_
     const size_t lanes = lanes_of(f, READ);
     for (size_t o = 0; o < count; o += f->w)
         for (size_t r = 0; r < rows; r += BIAS_ROWS) {
-            float capacity[BIAS_ROWS * 16];
+            float buffer[BIAS_ROWS * 16];
             const size_t n = ss_min(BIAS_ROWS, rows - r);
             const float *at = outputs->at + o / lanes * outputs->block + r * f->w;
             if (f->pairs) {
-                f->cpu->rows->read((const uint16_t *)(const void *)at + o % lanes, lanes, capacity,
+                f->cpu->rows->read((const uint16_t *)(const void *)at + o % lanes, lanes, buffer,
                                    f->w, n, f->w);
-                at = capacity;
+                at = buffer;
             }
             if (f->w == 16)
                 add_to_sums(at, n, 16, sums + o);
@@ -608,15 +608,15 @@ static struct operand pair_rows(const struct shape *f, const struct operand *fro
 static void turn_pairs(const struct shape *f, const struct operand *from, size_t rows,
                        size_t outputs, float *to)
 {
-    float capacity[16 * 16];
+    float buffer[16 * 16];
     const size_t width = 2 * f->w, block = outputs * f->w;
     for (size_t o = 0; o < outputs; o += f->w)
         for (size_t r = 0; r < rows; r += width) {
             const float *at = from->at + o / width * from->block + r * f->w;
             const size_t count = ss_min(width, rows - r);
             ss_simd_table()->pairs((const uint16_t *)(const void *)at + o % width, width, count,
-                                   f->w, capacity);
-            ss_product_turn(terms_of(f, count), ss_min(f->w, outputs - o), capacity, f->w,
+                                   f->w, buffer);
+            ss_product_turn(terms_of(f, count), ss_min(f->w, outputs - o), buffer, f->w,
                             to + r / width * block + o * f->w, f->w);
         }
 }
@@ -675,10 +675,9 @@ static void sum_pairs(const struct shape *f, const struct operand *outputs, size
 }
 
 /* Transpose these sums into the gradient's panels. */
-static void turn_sums(const struct shape *f, const float *capacity, size_t count, size_t k,
-                      float *to)
+static void turn_sums(const struct shape *f, const float *buffer, size_t count, size_t k, float *to)
 {
-    const float *sums = capacity + output_pairs_floats(f) + window_pairs_floats(f);
+    const float *sums = buffer + output_pairs_floats(f) + window_pairs_floats(f);
     const size_t width = f->wide * f->w;
     for (size_t o = 0; o < count; o += f->w) {
         float *panel = to + o / width * width * k + o % width;
@@ -702,7 +701,7 @@ static void run_job(const struct ss_device *cpu, const struct shape *f, const st
     const int has_bias = dbias && job->piece == 0 && job->strip == 0;
     double sums[TURNED_OUTPUTS] = {0};
     float *to = dw + weight_at(f, job->group, &p) + job->first * p.k,
-          *capacity = of_thread(cpu, f) + thread_floats(f) - pairs_floats(f);
+          *buffer = of_thread(cpu, f) + thread_floats(f) - pairs_floats(f);
     for (size_t i = begin; i < end && job->strip < p.k; i++) {
         const struct tile t = tile_of(f, i);
         struct operand windows = read_windows(cpu, f, x, job->group, &p, t),
@@ -710,12 +709,12 @@ static void run_job(const struct ss_device *cpu, const struct shape *f, const st
         if (has_bias)
             add_bias(f, &outputs, span_of(f, t.rows), job->count, sums);
         if (f->matrix_unit) {
-            sum_pairs(f, &outputs, job->count, &windows, &p, i > begin, capacity);
+            sum_pairs(f, &outputs, job->count, &windows, &p, i > begin, buffer);
             continue;
         }
         if (f->pairs) {
-            outputs = pair_rows(f, &outputs, t.rows, job->count, capacity);
-            windows = pair_rows(f, &windows, t.rows, p.k, capacity + output_pairs_floats(f));
+            outputs = pair_rows(f, &outputs, t.rows, job->count, buffer);
+            windows = pair_rows(f, &windows, t.rows, p.k, buffer + output_pairs_floats(f));
         }
         ss_product_outer(
             &(struct ss_product_outer){.rows = terms_of(f, t.rows),
@@ -733,7 +732,7 @@ static void run_job(const struct ss_device *cpu, const struct shape *f, const st
                                        .pairs = f->pairs});
     }
     if (f->matrix_unit)
-        turn_sums(f, capacity, job->count, p.k, to);
+        turn_sums(f, buffer, job->count, p.k, to);
     for (size_t o = 0; has_bias && o < job->count; o++)
         dbias[job->first + o] = (float)sums[o];
 }

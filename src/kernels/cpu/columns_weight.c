@@ -101,14 +101,14 @@ static void mirror_vector(const struct shape *f, const void *w, size_t group, si
                  panel = ss_min(width, ss_product_round(f->in) - c / width * width);
     const struct piece from = piece_with(f, c, t);
     for (size_t o = 0; o < f->out; o += f->w) {
-        float capacity[16 * 16], turned[16 * 16] = {0};
+        float buffer[16 * 16], turned[16 * 16] = {0};
         const struct piece p = piece_with(m, o, tap);
         const size_t all = ss_min(width, ss_product_round(f->out) - o / width * width);
         f->cpu->rows->read(ss_at(f->cpu, w,
                                  weight_at(f, group, &from) + o / width * width * from.k +
                                      row_of(f, &from, c, t) * all + o % width),
-                           all, capacity, f->w, n, f->w);
-        ss_product_turn(n, f->w, capacity, f->w, turned, f->w);
+                           all, buffer, f->w, n, f->w);
+        ss_product_turn(n, f->w, buffer, f->w, turned, f->w);
         f->cpu->rows->write(turned, f->w,
                             ss_at(f->cpu, to,
                                   weight_at(m, group, &p) + c / width * width * p.k +

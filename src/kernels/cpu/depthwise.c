@@ -115,7 +115,7 @@ size_t ss_depthwise_scratch(const struct ss_device *cpu, const struct ss_conv_sh
            sizeof(float);
 }
 
-static float *capacity(const struct ss_device *cpu, const struct ss_conv_shape *s)
+static float *buffer(const struct ss_device *cpu, const struct ss_conv_shape *s)
 {
     return (float *)ss_cpu_scratch(cpu) + (size_t)omp_get_thread_num() * capacity_of(s);
 }
@@ -219,7 +219,7 @@ void ss_depthwise_forward(const struct ss_device *cpu, const struct ss_conv_shap
     const int chunks = chunks_of(s), jobs = s->x.n * chunks;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (int i = 0; i < jobs; i++)
-        forward_plane(cpu, s, x, w, bias, y, capacity(cpu, s), i / chunks, i % chunks);
+        forward_plane(cpu, s, x, w, bias, y, buffer(cpu, s), i / chunks, i % chunks);
 }
 
 /* Compute a convolution of stride 1 with the flipped window over dy, with zeros between its
@@ -269,7 +269,7 @@ void ss_depthwise_backward_data(const struct ss_device *cpu, const struct ss_con
     const int chunks = chunks_of(s), jobs = s->x.n * chunks;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (int i = 0; i < jobs; i++)
-        backward_plane(cpu, s, dy, w, dx, capacity(cpu, s), i / chunks, i % chunks);
+        backward_plane(cpu, s, dy, w, dx, buffer(cpu, s), i / chunks, i % chunks);
 }
 
 /* Add the gradient of an image to `part`. */
@@ -336,7 +336,7 @@ void ss_depthwise_backward_weights(const struct ss_device *cpu, const struct ss_
         float *mine = sums + (size_t)i * part;
         memset(mine, 0, part * sizeof *mine);
         for (int n = first; n < first + IMAGES && n < s->x.n; n++)
-            gradient_plane(cpu, s, x, dy, mine, capacity(cpu, s), n, i / parts);
+            gradient_plane(cpu, s, x, dy, mine, buffer(cpu, s), n, i / parts);
     }
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (int k = 0; k < chunks; k++)

@@ -27,7 +27,7 @@ enum {
 };
 
 /* The scratch of a call. */
-struct capacity {
+struct buffer {
     int blocks, padded;               /* CB, CB*B */
     size_t pixels, slice, tile;       /* slice: elements; tile: pixels summed in fp32 */
     size_t images, jobs;              /* images of a job, perhaps fewer in the last; jobs */
@@ -37,49 +37,49 @@ struct capacity {
     float *coefficient[COEFFICIENTS]; /* [CB*B] each */
 };
 
-static size_t layout(const struct ss_norm_act *op, struct capacity *capacity, char *base)
+static size_t layout(const struct ss_norm_act *op, struct buffer *buffer, char *base)
 {
     const struct ss_act *s = &op->shape;
-    capacity->blocks = ss_act_blocks(s);
-    capacity->padded = capacity->blocks * s->block;
-    capacity->pixels = (size_t)s->h * (size_t)s->w;
-    capacity->images = capacity->pixels < JOB_PIXELS ? JOB_PIXELS / capacity->pixels : 1;
-    capacity->jobs = ss_divide_up((size_t)s->n, capacity->images) * (size_t)capacity->blocks;
-    capacity->slice = capacity->pixels * (size_t)s->block;
-    capacity->z_image = ss_act_image(s, op->z_pitch);
-    capacity->y_image = ss_act_image(s, op->y_pitch);
-    capacity->tile = TILE_FLOATS / (size_t)s->block;
-    if (capacity->tile < TILE_MIN_PIXELS)
-        capacity->tile = TILE_MIN_PIXELS;
-    if (capacity->tile > TILE_MAX_PIXELS)
-        capacity->tile = TILE_MAX_PIXELS;
-    size_t coefficients = ss_round_up((size_t)capacity->padded * sizeof(float), 64);
+    buffer->blocks = ss_act_blocks(s);
+    buffer->padded = buffer->blocks * s->block;
+    buffer->pixels = (size_t)s->h * (size_t)s->w;
+    buffer->images = buffer->pixels < JOB_PIXELS ? JOB_PIXELS / buffer->pixels : 1;
+    buffer->jobs = ss_divide_up((size_t)s->n, buffer->images) * (size_t)buffer->blocks;
+    buffer->slice = buffer->pixels * (size_t)s->block;
+    buffer->z_image = ss_act_image(s, op->z_pitch);
+    buffer->y_image = ss_act_image(s, op->y_pitch);
+    buffer->tile = TILE_FLOATS / (size_t)s->block;
+    if (buffer->tile < TILE_MIN_PIXELS)
+        buffer->tile = TILE_MIN_PIXELS;
+    if (buffer->tile > TILE_MAX_PIXELS)
+        buffer->tile = TILE_MAX_PIXELS;
+    size_t coefficients = ss_round_up((size_t)buffer->padded * sizeof(float), 64);
     size_t at = 0;
     for (int i = 0; i < COEFFICIENTS; i++, at += coefficients)
-        capacity->coefficient[i] = base ? (float *)(base + at) : NULL;
-    capacity->total = base ? (double *)(base + at) : NULL;
+        buffer->coefficient[i] = base ? (float *)(base + at) : NULL;
+    buffer->total = base ? (double *)(base + at) : NULL;
     at += 2 * coefficients * (sizeof(double) / sizeof(float));
-    capacity->partial = base ? (double *)(base + at) : NULL;
-    return at + capacity->jobs * 2 * (size_t)s->block * sizeof(double);
+    buffer->partial = base ? (double *)(base + at) : NULL;
+    return at + buffer->jobs * 2 * (size_t)s->block * sizeof(double);
 }
 
 /* Return the first slice of a job. */
-static size_t slice_of(const struct capacity *capacity, size_t job)
+static size_t slice_of(const struct buffer *buffer, size_t job)
 {
-    const size_t blocks = (size_t)capacity->blocks;
-    return job / blocks * blocks * capacity->images + job % blocks;
+    const size_t blocks = (size_t)buffer->blocks;
+    return job / blocks * blocks * buffer->images + job % blocks;
 }
 
 /* Return the offset of slice i in a tensor with `image` elements per image. */
-static size_t begin_of(const struct capacity *capacity, size_t image, size_t i)
+static size_t begin_of(const struct buffer *buffer, size_t image, size_t i)
 {
-    return i / (size_t)capacity->blocks * image + i % (size_t)capacity->blocks * capacity->slice;
+    return i / (size_t)buffer->blocks * image + i % (size_t)buffer->blocks * buffer->slice;
 }
 
 enum ss_status ss_cpu_norm_act_reserve(struct ss_device *cpu, const struct ss_norm_act *op)
 {
-    struct capacity capacity;
-    return ss_cpu_reserve(cpu, layout(op, &capacity, NULL));
+    struct buffer buffer;
+    return ss_cpu_reserve(cpu, layout(op, &buffer, NULL));
 }
 
 static enum ss_status check(const struct ss_norm_act *op)
@@ -103,10 +103,10 @@ static enum ss_status check(const struct ss_norm_act *op)
 }
 
 static enum ss_status prepare(struct ss_device *cpu, const struct ss_norm_act *op,
-                              struct capacity *capacity)
+                              struct buffer *buffer)
 {
     SS_TRY(check(op));
-    size_t bytes = layout(op, capacity, ss_cpu_scratch(cpu));
+    size_t bytes = layout(op, buffer, ss_cpu_scratch(cpu));
     if (cpu->scratch_bytes < bytes)
         return ss_fail(SS_ERR_INVALID,
                        "normalisation: %zu bytes of scratch are reserved, %zu are needed; call "
@@ -158,30 +158,30 @@ static uint32_t dropout_index(const struct ss_norm_act *op, size_t i, size_t pix
 }
 
 /* Return all pixels of the images of the job whose first slice is i. */
-static struct ss_rows_extent extent_of(const struct ss_norm_act *op,
-                                       const struct capacity *capacity, size_t i)
+static struct ss_rows_extent extent_of(const struct ss_norm_act *op, const struct buffer *buffer,
+                                       size_t i)
 {
-    const size_t images = (size_t)op->shape.n - i / (size_t)capacity->blocks;
-    return (struct ss_rows_extent){.pixels = capacity->pixels,
-                                   .images = images < capacity->images ? images : capacity->images,
-                                   .z_image = capacity->z_image,
-                                   .y_image = capacity->y_image,
+    const size_t images = (size_t)op->shape.n - i / (size_t)buffer->blocks;
+    return (struct ss_rows_extent){.pixels = buffer->pixels,
+                                   .images = images < buffer->images ? images : buffer->images,
+                                   .z_image = buffer->z_image,
+                                   .y_image = buffer->y_image,
                                    .index_image = dropout_image(op)};
 }
 
 /* total[cb] = sum over jobs k of partial[k][cb], in that order. */
 static void add_partials(const struct ss_device *cpu, const struct ss_norm_act *op,
-                         const struct capacity *capacity)
+                         const struct buffer *buffer)
 {
-    const size_t blocks = (size_t)capacity->blocks;
+    const size_t blocks = (size_t)buffer->blocks;
     const int width = 2 * op->shape.block;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t cb = 0; cb < blocks; cb++) {
-        double *total = capacity->total + cb * (size_t)width;
+        double *total = buffer->total + cb * (size_t)width;
         for (int j = 0; j < width; j++)
             total[j] = 0;
-        for (size_t job = cb; job < capacity->jobs; job += blocks) {
-            const double *part = capacity->partial + job * (size_t)width;
+        for (size_t job = cb; job < buffer->jobs; job += blocks) {
+            const double *part = buffer->partial + job * (size_t)width;
             for (int j = 0; j < width; j++)
                 total[j] += part[j];
         }
@@ -196,33 +196,32 @@ static enum ss_status check_half(const struct ss_norm_act *op, const double *sum
     return SS_OK;
 }
 
-/* Sum z - shift and its square into capacity->total, and return shift. The variance is computed
+/* Sum z - shift and its square into buffer->total, and return shift. The variance is computed
  * around each channel's first value, shift, because it would cancel around zero if the mean is
  * large. */
 static const float *sum_shifted(struct ss_device *cpu, const struct ss_norm_act *op,
-                                const struct capacity *capacity, const void *z)
+                                const struct buffer *buffer, const void *z)
 {
     const int block = op->shape.block;
-    float *shift = capacity->coefficient[0];
-    for (int cb = 0; cb < capacity->blocks; cb++)
-        cpu->rows->read(ss_at(cpu, z, (size_t)cb * capacity->slice), 0, shift + cb * block, 0, 1,
+    float *shift = buffer->coefficient[0];
+    for (int cb = 0; cb < buffer->blocks; cb++)
+        cpu->rows->read(ss_at(cpu, z, (size_t)cb * buffer->slice), 0, shift + cb * block, 0, 1,
                         (size_t)block);
 
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t job = 0; job < capacity->jobs; job++) {
-        const size_t i = slice_of(capacity, job);
-        double *sums = capacity->partial + job * 2 * (size_t)block;
-        const size_t begin = begin_of(capacity, capacity->z_image, i);
-        const float *c = shift + i % (size_t)capacity->blocks * (size_t)block;
-        struct ss_rows_extent e = extent_of(op, capacity, i);
+    for (size_t job = 0; job < buffer->jobs; job++) {
+        const size_t i = slice_of(buffer, job);
+        double *sums = buffer->partial + job * 2 * (size_t)block;
+        const size_t begin = begin_of(buffer, buffer->z_image, i);
+        const float *c = shift + i % (size_t)buffer->blocks * (size_t)block;
+        struct ss_rows_extent e = extent_of(op, buffer, i);
         memset(sums, 0, 2 * (size_t)block * sizeof(double));
-        for (size_t p = 0; p < capacity->pixels; p += capacity->tile) {
-            e.pixels =
-                capacity->pixels - p < capacity->tile ? capacity->pixels - p : capacity->tile;
+        for (size_t p = 0; p < buffer->pixels; p += buffer->tile) {
+            e.pixels = buffer->pixels - p < buffer->tile ? buffer->pixels - p : buffer->tile;
             cpu->rows->stats(&e, ss_at(cpu, z, begin + p * (size_t)block), block, c, sums);
         }
     }
-    add_partials(cpu, op, capacity);
+    add_partials(cpu, op, buffer);
     return shift;
 }
 
@@ -246,10 +245,10 @@ static void store_stats(const struct ss_norm_act *op, int c, double m, double me
 enum ss_status ss_cpu_norm_act_stats(struct ss_device *cpu, const struct ss_norm_act *op,
                                      const void *z, float *saved, float *running)
 {
-    struct capacity capacity;
-    SS_TRY(prepare(cpu, op, &capacity));
+    struct buffer buffer;
+    SS_TRY(prepare(cpu, op, &buffer));
     const struct ss_act *s = &op->shape;
-    const double m = (double)s->n * (double)capacity.pixels;
+    const double m = (double)s->n * (double)buffer.pixels;
     if (m < 2)
         return ss_fail(SS_ERR_SHAPE,
                        "BatchNorm: one value per channel has no variance; use a larger batch");
@@ -258,9 +257,9 @@ enum ss_status ss_cpu_norm_act_stats(struct ss_device *cpu, const struct ss_norm
     if (!z)
         return SS_OK;
     const int block = s->block;
-    const float *shift = sum_shifted(cpu, op, &capacity, z);
+    const float *shift = sum_shifted(cpu, op, &buffer, z);
     for (int c = 0; c < s->c; c++) {
-        const double *total = capacity.total + (size_t)(c / block) * 2 * (size_t)block;
+        const double *total = buffer.total + (size_t)(c / block) * 2 * (size_t)block;
         const double d = total[c % block] / m;
         store_stats(op, c, m, (double)shift[c] + d, total[block + c % block] / m - d * d, saved,
                     running);
@@ -271,14 +270,14 @@ enum ss_status ss_cpu_norm_act_stats(struct ss_device *cpu, const struct ss_norm
 enum ss_status ss_cpu_norm_act_sums(struct ss_device *cpu, const struct ss_norm_act *op,
                                     const void *z, double *sums)
 {
-    struct capacity capacity;
-    SS_TRY(prepare(cpu, op, &capacity));
+    struct buffer buffer;
+    SS_TRY(prepare(cpu, op, &buffer));
     SS_TRY(check_half(op, sums));
     const int channels = op->shape.c, block = op->shape.block;
-    const double m = (double)op->shape.n * (double)capacity.pixels;
-    const float *shift = sum_shifted(cpu, op, &capacity, z);
+    const double m = (double)op->shape.n * (double)buffer.pixels;
+    const float *shift = sum_shifted(cpu, op, &buffer, z);
     for (int c = 0; c < channels; c++) {
-        const double *total = capacity.total + (size_t)(c / block) * 2 * (size_t)block;
+        const double *total = buffer.total + (size_t)(c / block) * 2 * (size_t)block;
         const double k = (double)shift[c], d = total[c % block];
         sums[c] = m * k + d;
         sums[channels + c] = total[block + c % block] + k * (2 * d + m * k);
@@ -318,19 +317,19 @@ static struct ss_dropout_draw draw_of(const struct ss_norm_act *op, const uint64
     return ss_dropout_make(op->dropout, key ? *key : 0);
 }
 
-size_t ss_norm_pieces_capacity(const struct ss_act *shape)
+size_t ss_norm_pieces_floats(const struct ss_act *shape)
 {
     return 2 * (size_t)(ss_act_blocks(shape) * shape->block);
 }
 
 struct ss_norm_pieces ss_norm_pieces_begin(const struct ss_device *cpu,
-                                           const struct ss_norm_source *source, float *capacity)
+                                           const struct ss_norm_source *source, float *buffer)
 {
     const struct ss_norm_act *op = &source->op;
     struct ss_norm_pieces p = {.cpu = cpu,
                                .op = op,
-                               .a = capacity,
-                               .b = capacity + ss_norm_pieces_capacity(&op->shape) / 2,
+                               .a = buffer,
+                               .b = buffer + ss_norm_pieces_floats(&op->shape) / 2,
                                .dropout = draw_of(op, source->dropout_key)};
     scale_and_shift(op, source->gamma, source->beta, source->saved, p.a, p.b);
     p.dropout.on = p.dropout.on && source->training;
@@ -379,9 +378,9 @@ enum ss_status ss_cpu_norm_act_forward(struct ss_device *cpu, const struct ss_no
                                        uint8_t *workspace, int training,
                                        const uint64_t *dropout_key)
 {
-    struct capacity capacity;
+    struct buffer buffer;
     (void)workspace; /* no pooling here, and backward reads y */
-    SS_TRY(prepare(cpu, op, &capacity));
+    SS_TRY(prepare(cpu, op, &buffer));
     if (op->residual != (r != NULL))
         return ss_fail(SS_ERR_INVALID,
                        "normalisation forward: residual input %s, but the layer has %s",
@@ -390,16 +389,15 @@ enum ss_status ss_cpu_norm_act_forward(struct ss_device *cpu, const struct ss_no
         return ss_fail(SS_ERR_INVALID,
                        "BatchNorm forward: gamma, beta and statistics are all needed");
     const struct ss_norm_source source = {*op, gamma, beta, saved, dropout_key, training};
-    const struct ss_norm_pieces pieces =
-        ss_norm_pieces_begin(cpu, &source, capacity.coefficient[0]);
+    const struct ss_norm_pieces pieces = ss_norm_pieces_begin(cpu, &source, buffer.coefficient[0]);
 
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t job = 0; job < capacity.jobs; job++) {
-        const size_t i = slice_of(&capacity, job);
-        const struct ss_rows_extent e = extent_of(op, &capacity, i);
-        ss_norm_piece(&pieces, i, 0, &e, ss_at(cpu, z, begin_of(&capacity, capacity.z_image, i)),
-                      ss_at(cpu, r, i * capacity.slice),
-                      ss_at(cpu, y, begin_of(&capacity, capacity.y_image, i)));
+    for (size_t job = 0; job < buffer.jobs; job++) {
+        const size_t i = slice_of(&buffer, job);
+        const struct ss_rows_extent e = extent_of(op, &buffer, i);
+        ss_norm_piece(&pieces, i, 0, &e, ss_at(cpu, z, begin_of(&buffer, buffer.z_image, i)),
+                      ss_at(cpu, r, i * buffer.slice),
+                      ss_at(cpu, y, begin_of(&buffer, buffer.y_image, i)));
     }
     return SS_OK;
 }
@@ -432,7 +430,7 @@ static enum ss_status check_parameters(const struct ss_norm_act *op,
 /* State of both passes of backward. */
 struct backward {
     struct ss_norm_act_grad g;
-    struct capacity capacity;
+    struct buffer buffer;
     struct ss_rows_backward common;
     float *a, *b, *mean, *cg, *cz, *c1;
 };
@@ -440,8 +438,8 @@ struct backward {
 static enum ss_status backward_begin(struct ss_device *cpu, const struct ss_norm_act *op,
                                      const struct ss_norm_act_grad *grad, struct backward *w)
 {
-    SS_TRY(prepare(cpu, op, &w->capacity));
-    float *const *coefficient = w->capacity.coefficient;
+    SS_TRY(prepare(cpu, op, &w->buffer));
+    float *const *coefficient = w->buffer.coefficient;
     w->g = *grad;
     w->a = coefficient[0];
     w->b = coefficient[1];
@@ -450,7 +448,7 @@ static enum ss_status backward_begin(struct ss_device *cpu, const struct ss_norm
     w->cz = coefficient[4];
     w->c1 = coefficient[5];
     scale_and_shift(op, grad->gamma, grad->beta, grad->saved, w->a, w->b);
-    for (int c = 0; c < w->capacity.padded; c++) {
+    for (int c = 0; c < w->buffer.padded; c++) {
         const int real = c < op->shape.c;
         w->mean[c] = op->has_bn && real ? grad->saved[c] : 0;
         w->cg[c] = real;
@@ -467,27 +465,26 @@ static enum ss_status backward_begin(struct ss_device *cpu, const struct ss_norm
 }
 
 /* Pass 1: compute ds tile by tile, so that the sums read it from the cache, and the sums in
- * capacity->total. */
+ * buffer->total. */
 static void backward_sums(struct ss_device *cpu, const struct ss_norm_act *op,
                           const struct backward *w)
 {
-    const struct capacity *capacity = &w->capacity;
+    const struct buffer *buffer = &w->buffer;
     const struct ss_norm_act_grad *g = &w->g;
     const struct ss_act_rows *rows = cpu->rows;
     const int block = op->shape.block, combine = g->ndy > 1 || op->relu_out;
     if (!combine && !op->has_bn)
         return;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t job = 0; job < capacity->jobs; job++) {
-        const size_t i = slice_of(capacity, job),
-                     channel = i % (size_t)capacity->blocks * (size_t)block;
-        double *sums = capacity->partial + job * 2 * (size_t)block;
-        struct ss_rows_extent e = extent_of(op, capacity, i);
+    for (size_t job = 0; job < buffer->jobs; job++) {
+        const size_t i = slice_of(buffer, job),
+                     channel = i % (size_t)buffer->blocks * (size_t)block;
+        double *sums = buffer->partial + job * 2 * (size_t)block;
+        struct ss_rows_extent e = extent_of(op, buffer, i);
         memset(sums, 0, 2 * (size_t)block * sizeof(double));
-        for (size_t p = 0; p < capacity->pixels; p += capacity->tile) {
-            const size_t begin = begin_of(capacity, capacity->y_image, i) + p * (size_t)block;
-            e.pixels =
-                capacity->pixels - p < capacity->tile ? capacity->pixels - p : capacity->tile;
+        for (size_t p = 0; p < buffer->pixels; p += buffer->tile) {
+            const size_t begin = begin_of(buffer, buffer->y_image, i) + p * (size_t)block;
+            e.pixels = buffer->pixels - p < buffer->tile ? buffer->pixels - p : buffer->tile;
             for (size_t image = 0; combine && image < e.images; image++) {
                 const size_t at = begin + image * e.y_image;
                 const void *dy[SS_NORM_MAX_DY];
@@ -500,8 +497,7 @@ static void backward_sums(struct ss_device *cpu, const struct ss_norm_act *op,
                 struct ss_rows_backward f = w->common;
                 f.extent = &e;
                 f.g = ss_at(cpu, g->ds, begin);
-                f.z =
-                    ss_at(cpu, g->z, begin_of(capacity, capacity->z_image, i) + p * (size_t)block);
+                f.z = ss_at(cpu, g->z, begin_of(buffer, buffer->z_image, i) + p * (size_t)block);
                 f.a = w->a + channel;
                 f.b = w->b + channel;
                 f.mean = w->mean + channel;
@@ -511,24 +507,24 @@ static void backward_sums(struct ss_device *cpu, const struct ss_norm_act *op,
         }
     }
     if (op->has_bn)
-        add_partials(cpu, op, capacity);
+        add_partials(cpu, op, buffer);
 }
 
 /* Pass 2: compute dz. */
 static void backward_apply(struct ss_device *cpu, const struct ss_norm_act *op,
                            const struct backward *w)
 {
-    const struct capacity *capacity = &w->capacity;
+    const struct buffer *buffer = &w->buffer;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t k = 0; k < capacity->jobs; k++) {
+    for (size_t k = 0; k < buffer->jobs; k++) {
         /* In reverse order: the last data that pass 1 read is still in the cache. */
-        const size_t i = slice_of(capacity, capacity->jobs - 1 - k);
-        const size_t at = begin_of(capacity, capacity->z_image, i),
-                     channel = i % (size_t)capacity->blocks * (size_t)op->shape.block;
-        const struct ss_rows_extent e = extent_of(op, capacity, i);
+        const size_t i = slice_of(buffer, buffer->jobs - 1 - k);
+        const size_t at = begin_of(buffer, buffer->z_image, i),
+                     channel = i % (size_t)buffer->blocks * (size_t)op->shape.block;
+        const struct ss_rows_extent e = extent_of(op, buffer, i);
         struct ss_rows_backward f = w->common;
         f.extent = &e;
-        f.g = ss_at(cpu, w->g.ds, begin_of(capacity, capacity->y_image, i));
+        f.g = ss_at(cpu, w->g.ds, begin_of(buffer, buffer->y_image, i));
         f.z = ss_at(cpu, w->g.z, at);
         f.dz = ss_at(cpu, w->g.dz, at);
         f.adds = w->g.adds;
@@ -570,9 +566,9 @@ enum ss_status ss_cpu_norm_act_backward(struct ss_device *cpu, const struct ss_n
     SS_TRY(backward_begin(cpu, op, grad, &w));
     backward_sums(cpu, op, &w);
     const int block = op->shape.block;
-    const double m = (double)op->shape.n * (double)w.capacity.pixels;
+    const double m = (double)op->shape.n * (double)w.buffer.pixels;
     for (int c = 0; op->has_bn && c < op->shape.c; c++) {
-        const double *total = w.capacity.total + (size_t)(c / block) * 2 * (size_t)block;
+        const double *total = w.buffer.total + (size_t)(c / block) * 2 * (size_t)block;
         const double sum = total[c % block], sum_z = total[block + c % block];
         parameter_gradients(op, &w, c, sum, sum_z);
         gradient_coefficients(op, &w, c, m, sum, sum_z);
@@ -592,7 +588,7 @@ enum ss_status ss_cpu_norm_act_backward_sums(struct ss_device *cpu, const struct
     backward_sums(cpu, op, &w);
     const int block = op->shape.block, channels = op->shape.c;
     for (int c = 0; c < channels; c++) {
-        const double *total = w.capacity.total + (size_t)(c / block) * 2 * (size_t)block;
+        const double *total = w.buffer.total + (size_t)(c / block) * 2 * (size_t)block;
         sums[c] = sums[2 * channels + c] = total[c % block];
         sums[channels + c] = sums[3 * channels + c] = total[block + c % block];
     }

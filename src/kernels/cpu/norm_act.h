@@ -13,10 +13,10 @@ struct ss_norm_pieces {
 };
 
 /* Return the floats that the coefficients need. */
-size_t ss_norm_pieces_capacity(const struct ss_act *shape);
-/* Prepare pieces. source and capacity (ss_norm_pieces_capacity floats) must outlive them. */
+size_t ss_norm_pieces_floats(const struct ss_act *shape);
+/* Prepare pieces. source and buffer (ss_norm_pieces_floats floats) must outlive them. */
 struct ss_norm_pieces ss_norm_pieces_begin(const struct ss_device *cpu,
-                                           const struct ss_norm_source *source, float *capacity);
+                                           const struct ss_norm_source *source, float *buffer);
 /* Compute slice i, the (H,W,B) piece of one image and channel block, and with e->images > 1 those
  * of the following images, from a pixel on. z, r (NULL without residual) and y point to that
  * pixel. */

@@ -116,7 +116,7 @@ void ss_product_pack_right(int turned, size_t k, size_t columns, const float *b,
 void ss_product_turn_panel(size_t k, size_t columns, const void *right, enum ss_dtype dtype,
                            int pairs, size_t r, float *to)
 {
-    float capacity[WIDEST * WIDEST];
+    float buffer[WIDEST * WIDEST];
     const size_t width = 2 * ss_product_lanes(), each = pairs ? 2 : 1, count = ss_min(width, k - r),
                  whole = ss_product_round(count), terms = ss_divide_up(columns, each);
     if (count < whole)
@@ -125,7 +125,7 @@ void ss_product_turn_panel(size_t k, size_t columns, const void *right, enum ss_
         const size_t panel = ss_min(width, ss_product_round(columns) - c), at = c * k + r * panel;
         ss_product_turn(count, ss_min(width / each, terms - c / each),
                         pairs ? (const float *)(const void *)((const uint16_t *)right + at)
-                              : ss_floats(dtype, right, at, count * panel, capacity),
+                              : ss_floats(dtype, right, at, count * panel, buffer),
                         panel / each, to + c / each * whole, whole);
     }
 }
@@ -150,28 +150,28 @@ static const float *left_chunk(const struct ss_product *p, size_t c, size_t term
     if (p->left_dtype == SS_DTYPE_F32)
         return (const float *)p->left + (p->left_at ? 0 : c / w * p->left_block);
     for (size_t b = 0; b < terms; b += w) {
-        float *capacity = p->left_capacity + b * p->rows;
+        float *buffer = p->left_buffer + b * p->rows;
         const size_t vector = (c + b) / w * (p->pairs ? 2 : 1);
         const uint16_t *from = (const uint16_t *)p->left + vector * p->left_block;
         if (p->pairs)
             join_vectors(from, vector + 1 < p->left_vectors ? from + p->left_block : NULL, p->rows,
-                         w, capacity);
+                         w, buffer);
         else
-            ss_floats(p->left_dtype, from, 0, p->rows * w, capacity);
+            ss_floats(p->left_dtype, from, 0, p->rows * w, buffer);
     }
-    return p->left_capacity;
+    return p->left_buffer;
 }
 
 /* Return the rows of right from c on, of `width` vectors from vector j on. */
 static const float *right_chunk(const struct ss_product *p, size_t c, size_t terms, size_t j,
-                                size_t width, size_t w, float *capacity)
+                                size_t width, size_t w, float *buffer)
 {
     if (!p->pairs || p->right_dtype == SS_DTYPE_F32)
         return ss_floats(p->right_dtype, p->right, (j * p->k + c * width) * w, terms * width * w,
-                         capacity);
+                         buffer);
     ss_simd_table()->pairs((const uint16_t *)p->right + (j * p->right_k + 2 * c * width) * w,
-                           width * w, ss_min(2 * terms, p->right_k - 2 * c), width * w, capacity);
-    return capacity;
+                           width * w, ss_min(2 * terms, p->right_k - 2 * c), width * w, buffer);
+    return buffer;
 }
 
 /* The outer loop is over panels, the inner one over rows: a panel's chunk is read from the L2
@@ -181,7 +181,7 @@ void ss_product_run(const struct ss_product *p)
     void (*const panel_product)(const struct ss_panel_product *f) =
         p->pairs ? ss_simd_pairs()->panel_product : ss_simd_table()->panel_product;
     const size_t w = ss_product_lanes(), vectors = vectors_of(p->columns);
-    float capacity[SS_PRODUCT_CHUNK * WIDEST];
+    float buffer[SS_PRODUCT_CHUNK * WIDEST];
     for (size_t c = 0; c < p->k; c += SS_PRODUCT_CHUNK) {
         const size_t terms = ss_min(SS_PRODUCT_CHUNK, p->k - c);
         const float *left = left_chunk(p, c, terms, w);
@@ -189,7 +189,7 @@ void ss_product_run(const struct ss_product *p)
             const size_t width = ss_min(p->wide, vectors - j);
             const size_t last = j + p->wide >= vectors, next = last ? 0 : j + p->wide,
                          next_width = ss_min(p->wide, vectors - next);
-            const float *right = right_chunk(p, c, terms, j, width, w, capacity);
+            const float *right = right_chunk(p, c, terms, j, width, w, buffer);
             struct ss_panel_product f = {
                 .v = left,
                 .u = right,
@@ -202,7 +202,7 @@ void ss_product_run(const struct ss_product *p)
                 .vectors = (int)width,
                 .adds = p->adds || c > 0,
                 .next = p->right_dtype != SS_DTYPE_F32
-                            ? capacity
+                            ? buffer
                             : (const float *)p->right +
                                   (next * p->k + (last ? c + terms : c) * next_width) * w,
                 .v_at = p->left_at ? p->left_at + c / w : NULL};

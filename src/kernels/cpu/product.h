@@ -53,7 +53,7 @@ struct ss_product {
     size_t rows, k, columns, wide;
     const void *left, *right;
     enum ss_dtype left_dtype, right_dtype; /* fp32 or bf16 */
-    float *left_capacity;                  /* for left in bf16: (SS_PRODUCT_CHUNK, rows) */
+    float *left_buffer;                    /* for left in bf16: (SS_PRODUCT_CHUNK, rows) */
     size_t left_block;
     float *to;
     size_t vector, row;

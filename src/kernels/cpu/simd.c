@@ -33,12 +33,12 @@ const struct ss_act_rows *ss_act_table(enum ss_dtype dtype)
 }
 
 const float *ss_floats(enum ss_dtype dtype, const void *elements, size_t at, size_t count,
-                       float *capacity)
+                       float *buffer)
 {
     if (dtype == SS_DTYPE_F32)
         return (const float *)elements + at;
-    ss_act_table(dtype)->read((const uint16_t *)elements + at, 0, capacity, 0, 1, count);
-    return capacity;
+    ss_act_table(dtype)->read((const uint16_t *)elements + at, 0, buffer, 0, 1, count);
+    return buffer;
 }
 
 static const struct ss_pair_products *told;

@@ -287,8 +287,8 @@ void ss_simd_use_pairs(const struct ss_pair_products *products);
 
 const struct ss_act_rows *ss_act_table(enum ss_dtype dtype);
 
-/* Return `count` elements from `at` on as floats: in place, or converted in capacity. */
+/* Return `count` elements from `at` on as floats: in place, or converted in buffer. */
 const float *ss_floats(enum ss_dtype dtype, const void *elements, size_t at, size_t count,
-                       float *capacity);
+                       float *buffer);
 
 #endif

@@ -266,16 +266,16 @@ struct pass {
 
 /* Return the right operand of a tap, for the panel of outputs from `first` on. */
 static const float *panel_of(const struct ss_device *cpu, const struct pass *p, size_t tap,
-                             size_t first, float *capacity)
+                             size_t first, float *buffer)
 {
     const struct shape *f = p->f;
     const size_t inputs = (size_t)f->s->x.c;
     if (!p->backward)
         return ss_floats(cpu->dtype, p->w, weight_at(f, tap, first),
-                         inputs * panel_width(f, &f->y, first), capacity);
+                         inputs * panel_width(f, &f->y, first), buffer);
     ss_product_turn_panel(inputs, (size_t)f->s->y.c, ss_at(cpu, p->w, weight_at(f, tap, 0)),
-                          cpu->dtype, 0, first, capacity);
-    return capacity;
+                          cpu->dtype, 0, first, buffer);
+    return buffer;
 }
 
 static void run_panel(const struct ss_device *cpu, const struct pass *p, struct tile t,
@@ -285,7 +285,7 @@ static void run_panel(const struct ss_device *cpu, const struct pass *p, struct 
     const size_t width = panel_width(f, p->to, first), k = (size_t)p->from->act->c,
                  from_block = block_of(f, p->from, t), to_block = block_of(f, p->to, t);
     const float *rows = p->rows + tile_at(f, p->from, t);
-    float *out = of_thread(cpu, f), *capacity = out + outputs_floats(f);
+    float *out = of_thread(cpu, f), *buffer = out + outputs_floats(f);
     for (size_t v = 0; v < width / f->w; v++) {
         const size_t channel = first + v * f->w;
         float bias[MOST_LANES] = {0};
@@ -298,7 +298,7 @@ static void run_panel(const struct ss_device *cpu, const struct pass *p, struct 
     for (size_t tap = 0; tap < f->taps; tap++) {
         struct run run[MOST_OUTPUTS];
         const size_t runs = runs_of(f->s, tap, run);
-        const float *panel = runs ? panel_of(cpu, p, tap, first, capacity) : NULL;
+        const float *panel = runs ? panel_of(cpu, p, tap, first, buffer) : NULL;
         for (size_t c = 0; runs && c < k; c += SS_PRODUCT_CHUNK)
             for (size_t i = 0; i < runs; i++) {
                 const size_t read = p->backward ? run[i].output : run[i].input,

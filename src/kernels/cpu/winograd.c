@@ -308,7 +308,7 @@ static size_t coefficients_at(const struct pass *p)
 }
 static size_t partials_at(const struct pass *p)
 {
-    return coefficients_at(p) + (p->band ? ss_norm_pieces_capacity(&p->in.act) : 0);
+    return coefficients_at(p) + (p->band ? ss_norm_pieces_floats(&p->in.act) : 0);
 }
 static int count_sums(const struct pass *p)
 {

@@ -190,20 +190,20 @@ void ss_cuda_attention_destroy(struct ss_attention_kernel *a)
 }
 
 /* The scratch of a run. */
-struct capacity {
+struct buffers {
     void *workspace, *p, *ds;
     float *scores, *dp;
 };
 
-static struct capacity capacity_of(const struct ss_attention_kernel *a)
+static struct buffers buffers_of(const struct ss_attention_kernel *a)
 {
     char *base = ss_cuda_scratch(a->gpu), *scores = base + a->workspace_bytes;
     char *dp = scores + a->scores_bytes + a->p_bytes;
-    return (struct capacity){.workspace = base,
-                             .scores = (float *)scores,
-                             .p = a->p_bytes ? scores + a->scores_bytes : scores,
-                             .dp = (float *)dp,
-                             .ds = a->p_bytes ? dp + a->scores_bytes : dp};
+    return (struct buffers){.workspace = base,
+                            .scores = (float *)scores,
+                            .p = a->p_bytes ? scores + a->scores_bytes : scores,
+                            .dp = (float *)dp,
+                            .ds = a->p_bytes ? dp + a->scores_bytes : dp};
 }
 
 /* Returns q, k or v (part 0, 1, 2), or their gradients, of iteration i of the loop. */
@@ -231,7 +231,7 @@ enum ss_status ss_cuda_attention_forward(struct ss_attention_kernel *a, const vo
                                          void *y)
 {
     struct ss_device *gpu = a->gpu;
-    const struct capacity r = capacity_of(a);
+    const struct buffers r = buffers_of(a);
     SS_TRY(check_alignment(x, y));
     for (int i = 0; i < a->loop; i++) {
         SS_TRY(ss_matmul_run(gpu, &a->scores, in_x(a, x, i, 1), in_x(a, x, i, 0), r.scores,
@@ -246,7 +246,7 @@ enum ss_status ss_cuda_attention_backward(struct ss_attention_kernel *a, const v
                                           const void *dy, const float *saved, void *dx)
 {
     struct ss_device *gpu = a->gpu;
-    const struct capacity r = capacity_of(a);
+    const struct buffers r = buffers_of(a);
     if (!a->training)
         return ss_fail(SS_ERR_INVALID,
                        "attention: backward pass, but it was made without training");
