@@ -30,6 +30,9 @@ Suite *transformer_suite(void);
 Suite *bf16_suite(void);
 Suite *amx_suite(void);
 
+/* Runs the suites, whose list ends with NULL. Returns the exit code of main(). */
+int run_kernel_suites(char **argv, Suite *const *suites);
+
 /* Fixtures: test_open() opens `cpu` with two threads, test_close() closes it. test_open_one()
  * uses one thread, for tests with many short calls, because two threads on a shared core keep
  * waiting for each other. */
