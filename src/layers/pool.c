@@ -27,9 +27,9 @@ static size_t argmax_bytes(const struct ss_layer *l, const struct ss_value_info 
 static int windows(const struct ss_layer *l, int axis, int n)
 {
     const int64_t stride = l->stride[axis], pad = l->padding[axis],
-                  capacity = n + 2 * pad - l->kernel[axis] + (l->ceil_mode ? stride - 1 : 0);
-    const int fits = l->kernel[axis] > 0 && stride > 0 && pad >= 0 && capacity >= 0;
-    const int64_t count = fits ? capacity / stride + 1 : 0;
+                  last = n + 2 * pad - l->kernel[axis] + (l->ceil_mode ? stride - 1 : 0);
+    const int fits = l->kernel[axis] > 0 && stride > 0 && pad >= 0 && last >= 0;
+    const int64_t count = fits ? last / stride + 1 : 0;
     return (int)(count && (count - 1) * stride >= n + pad ? count - 1 : count);
 }
 

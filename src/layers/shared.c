@@ -4,10 +4,10 @@
 
 int ss_layer_windows(int n, int kernel, int stride, int padding, int dilation)
 {
-    const int64_t reach = (int64_t)dilation * (kernel - 1) + 1, capacity = (int64_t)n + 2 * padding;
-    if (kernel < 1 || stride < 1 || padding < 0 || dilation < 1 || capacity < reach)
+    const int64_t reach = (int64_t)dilation * (kernel - 1) + 1, padded = (int64_t)n + 2 * padding;
+    if (kernel < 1 || stride < 1 || padding < 0 || dilation < 1 || padded < reach)
         return 0;
-    return (int)((capacity - reach) / stride + 1);
+    return (int)((padded - reach) / stride + 1);
 }
 
 ss_value ss_layer_slide(struct ss_graph *g, struct ss_layer *l, int channels)

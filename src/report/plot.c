@@ -132,7 +132,7 @@ static double longest_step(const struct ss_curve *c, double *step)
 struct pen {
     struct ss_atomic_file *f;
     const struct ss_scale *x, *y;
-    double *step; /* capacity for the steps of one curve */
+    double *step; /* of one curve */
     int down;
 };
 

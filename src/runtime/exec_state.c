@@ -249,7 +249,7 @@ static enum ss_status refresh_bucket(struct ss_exec *e, int bucket)
 }
 
 /* Allocates host memory for parameter i in its native layout. */
-static enum ss_status native_capacity(const struct ss_exec *e, int i, size_t *bytes, float **out)
+static enum ss_status alloc_native(const struct ss_exec *e, int i, size_t *bytes, float **out)
 {
     *bytes = ss_op_param_bytes(e->plan, e->op, &e->plan->param[i]);
     *out = ss_aligned_alloc(ss_round_up(*bytes, 64));
@@ -268,14 +268,16 @@ struct conversion {
     float *to;
 };
 
-static enum ss_status import(void *arg)
+static enum ss_status import_weight(void *arg)
 {
     const struct conversion *c = arg;
     return c->op->cls->weight_import(c->op, c->from, c->to);
 }
 
-static enum ss_status export(void *arg) {
-    const struct conversion *c = arg; return c->op->cls->weight_export(c->op, c->from, c->to);
+static enum ss_status export_weight(void *arg)
+{
+    const struct conversion *c = arg;
+    return c->op->cls->weight_export(c->op, c->from, c->to);
 }
 
 static enum ss_status put(struct ss_exec *e, int i, int state, const float *plain)
@@ -287,8 +289,8 @@ static enum ss_status put(struct ss_exec *e, int i, int state, const float *plai
     if (!is_weight(e, p))
         return write_place(e, at, plain, (size_t)p->elements * sizeof *plain);
     size_t bytes;
-    SS_TRY(native_capacity(e, i, &bytes, &native));
-    enum ss_status status = ss_on_compute(import, &(struct conversion){op, plain, native});
+    SS_TRY(alloc_native(e, i, &bytes, &native));
+    enum ss_status status = ss_on_compute(import_weight, &(struct conversion){op, plain, native});
     if (status == SS_OK)
         status = write_place(e, at, native, bytes);
     free(native);
@@ -304,10 +306,10 @@ static enum ss_status get(struct ss_exec *e, int i, int state, float *plain)
     if (!is_weight(e, p))
         return read_place(e, at, plain, (size_t)p->elements * sizeof *plain);
     size_t bytes;
-    SS_TRY(native_capacity(e, i, &bytes, &native));
+    SS_TRY(alloc_native(e, i, &bytes, &native));
     enum ss_status status = read_place(e, at, native, bytes);
     if (status == SS_OK)
-        status = ss_on_compute(export, &(struct conversion){op, native, plain});
+        status = ss_on_compute(export_weight, &(struct conversion){op, native, plain});
     free(native);
     return status;
 }

@@ -35,7 +35,7 @@ struct ss_training_notes {
     size_t n; /* pairs */
     const char *key[SS_TRAINING_NOTES];
     const char *value[SS_TRAINING_NOTES];              /* any length, UTF-8 */
-    char storage[SS_TRAINING_NOTES][SS_TRAINING_TEXT]; /* storage of formatted values */
+    char storage[SS_TRAINING_NOTES][SS_TRAINING_TEXT]; /* of formatted values */
 };
 /* Set the notes of this session at this position. Values may point to the session's options. The
  * keys are the same for every session. Errors: SS_ERR_MEMORY. */

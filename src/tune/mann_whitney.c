@@ -19,21 +19,21 @@ static double u_statistic(const double *a, size_t na, const double *b, size_t nb
  * b; otherwise it is from b. */
 static double probability_up_to(size_t na, size_t nb, size_t most)
 {
-    const size_t capacity = na * nb + 1;
-    double *p = calloc((nb + 1) * capacity, sizeof *p), sum = 0;
+    const size_t values = na * nb + 1;
+    double *p = calloc((nb + 1) * values, sizeof *p), sum = 0;
     if (!p)
         return 1;
     for (size_t k = 0; k <= nb; k++)
-        p[k * capacity] = 1; /* n = 0 */
+        p[k * values] = 1; /* n = 0 */
     for (size_t n = 1; n <= na; n++)
         for (size_t k = 0; k <= nb; k++)
-            for (size_t u = capacity; u-- > 0;) {
-                const double first = u >= k ? p[k * capacity + u - k] : 0;
-                const double last = k ? p[(k - 1) * capacity + u] : 0;
-                p[k * capacity + u] = ((double)n * first + (double)k * last) / (double)(n + k);
+            for (size_t u = values; u-- > 0;) {
+                const double first = u >= k ? p[k * values + u - k] : 0;
+                const double last = k ? p[(k - 1) * values + u] : 0;
+                p[k * values + u] = ((double)n * first + (double)k * last) / (double)(n + k);
             }
-    for (size_t u = 0; u <= most && u < capacity; u++)
-        sum += p[nb * capacity + u];
+    for (size_t u = 0; u <= most && u < values; u++)
+        sum += p[nb * values + u];
     free(p);
     return sum;
 }

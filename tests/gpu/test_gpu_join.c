@@ -252,7 +252,7 @@ START_TEST(refused)
     gpu_check_failure(ss_cuda_gather(gpu, &op, from, 1, y), SS_ERR_SHAPE, "blocks of 7");
     op = gather_make(4);
     op.part[0].to = 1;
-    gpu_check_failure(ss_cuda_gather(gpu, &op, from, 1, y), SS_ERR_SHAPE, "to 1 of 20");
+    gpu_check_failure(ss_cuda_gather(gpu, &op, from, 1, y), SS_ERR_SHAPE, "to 1 of 20, in");
     const struct ss_mul mul = {SS_MUL_PARAM, {1, 8, 2, 2, 16}, {0, 0, 0, 0, 0}};
     gpu_check_failure(ss_cuda_mul_forward(gpu, &mul, y, y, y), SS_ERR_SHAPE, "blocks of 16");
 }

@@ -38,8 +38,9 @@ TESTS += tests/runtime/test_starpu_environment.sh tests/runtime/test_performance
 
 # In a build with the thread sanitizer, `make check-tsan` runs the tests with the most concurrency, the longest first.
 TSAN_TESTS = tests/kernels/test_kernels tests/kernels/test_bf16_kernels tests/runtime/test_exec tests/train/test_resume.sh \
-	tests/comm/test_comm_mpi.sh tests/comm/test_rank_loss.sh tests/runtime/test_planted_race.sh tests/core/test_log tests/train/test_stop \
-	tests/runtime/test_input_stats tests/comm/test_comm tests/comm/test_comm_local tests/comm/test_comm_loss \
+	tests/comm/test_comm_mpi.sh tests/comm/test_rank_loss.sh tests/runtime/test_planted_race.sh \
+	tests/core/test_log tests/train/test_stop tests/runtime/test_input_stats tests/comm/test_comm \
+	tests/comm/test_comm_local tests/comm/test_comm_loss \
 	tests/data/test_resize tests/data/test_pack tests/data/test_data_pack.sh tests/data/test_data_images.sh \
 	tests/trace/test_trace_record.sh tests/train/test_buckets_auto.sh tests/train/test_failed_submit.sh
 if THREAD_SANITIZED

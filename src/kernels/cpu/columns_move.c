@@ -239,11 +239,11 @@ static void read_taps(const struct shape *f, const struct line *l, const void *a
     const size_t lanes = lanes_of(f, READ);
     for (size_t run; n > 0; n -= run, i += run, at = ss_at(f->cpu, at, run)) {
         float *to = (float *)number_at(f, READ, l, i) + q * f->w;
-        const size_t buffer = lanes - (i & (lanes - 1)),
+        const size_t to_end = lanes - (i & (lanes - 1)),
                      whole = part_of(n * f->cpu->element) / f->cpu->element;
-        run = ss_min(n, buffer);
+        run = ss_min(n, to_end);
         if (f->cpu->dtype == SS_DTYPE_F32 || f->pairs)
-            copy_run(at, step, to, f->w * sizeof(float), count, whole <= buffer ? whole : run,
+            copy_run(at, step, to, f->w * sizeof(float), count, whole <= to_end ? whole : run,
                      f->cpu->element);
         else
             f->cpu->rows->read(at, step, to, f->w, count, run);

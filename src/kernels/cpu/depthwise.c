@@ -82,7 +82,7 @@ static size_t first_of(const struct ss_conv_shape *s)
 {
     return (size_t)(larger(s->x.h * x_columns(s), s->y.h * dy_columns(s)) * ss_depthwise_width(s));
 }
-static size_t capacity_of(const struct ss_conv_shape *s)
+static size_t thread_floats(const struct ss_conv_shape *s)
 {
     const int second = larger(s->x.h * s->x.w, s->y.h * s->y.w) * ss_depthwise_width(s);
     return ss_align_up((first_of(s) + (size_t)second + weights_of(s)) * sizeof(float)) /
@@ -95,7 +95,7 @@ static const float *weight_of(const struct ss_device *cpu, const struct ss_conv_
 {
     const size_t count = weights_of(s);
     return ss_floats(cpu->dtype, weight, (size_t)k * count, count,
-                     scratch + capacity_of(s) - count);
+                     scratch + thread_floats(s) - count);
 }
 
 static int parts_of(const struct ss_conv_shape *s)
@@ -110,14 +110,14 @@ static size_t part_of(const struct ss_conv_shape *s)
 
 size_t ss_depthwise_scratch(const struct ss_device *cpu, const struct ss_conv_shape *s)
 {
-    return ((size_t)cpu->threads * capacity_of(s) +
+    return ((size_t)cpu->threads * thread_floats(s) +
             (size_t)(parts_of(s) * chunks_of(s)) * part_of(s)) *
            sizeof(float);
 }
 
-static float *buffer(const struct ss_device *cpu, const struct ss_conv_shape *s)
+static float *of_thread(const struct ss_device *cpu, const struct ss_conv_shape *s)
 {
-    return (float *)ss_cpu_scratch(cpu) + (size_t)omp_get_thread_num() * capacity_of(s);
+    return (float *)ss_cpu_scratch(cpu) + (size_t)omp_get_thread_num() * thread_floats(s);
 }
 
 /* Chunk k of image n: pixels are `pixel` elements apart, and have `channels` channels. */
@@ -219,7 +219,7 @@ void ss_depthwise_forward(const struct ss_device *cpu, const struct ss_conv_shap
     const int chunks = chunks_of(s), jobs = s->x.n * chunks;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (int i = 0; i < jobs; i++)
-        forward_plane(cpu, s, x, w, bias, y, buffer(cpu, s), i / chunks, i % chunks);
+        forward_plane(cpu, s, x, w, bias, y, of_thread(cpu, s), i / chunks, i % chunks);
 }
 
 /* Compute a convolution of stride 1 with the flipped window over dy, with zeros between its
@@ -269,7 +269,7 @@ void ss_depthwise_backward_data(const struct ss_device *cpu, const struct ss_con
     const int chunks = chunks_of(s), jobs = s->x.n * chunks;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (int i = 0; i < jobs; i++)
-        backward_plane(cpu, s, dy, w, dx, buffer(cpu, s), i / chunks, i % chunks);
+        backward_plane(cpu, s, dy, w, dx, of_thread(cpu, s), i / chunks, i % chunks);
 }
 
 /* Add the gradient of an image to `part`. */
@@ -329,14 +329,14 @@ void ss_depthwise_backward_weights(const struct ss_device *cpu, const struct ss_
 {
     const int chunks = chunks_of(s), parts = parts_of(s), jobs = chunks * parts;
     const size_t part = part_of(s);
-    float *sums = (float *)ss_cpu_scratch(cpu) + (size_t)cpu->threads * capacity_of(s);
+    float *sums = (float *)ss_cpu_scratch(cpu) + (size_t)cpu->threads * thread_floats(s);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (int i = 0; i < jobs; i++) {
         const int first = i % parts * IMAGES;
         float *mine = sums + (size_t)i * part;
         memset(mine, 0, part * sizeof *mine);
         for (int n = first; n < first + IMAGES && n < s->x.n; n++)
-            gradient_plane(cpu, s, x, dy, mine, buffer(cpu, s), n, i / parts);
+            gradient_plane(cpu, s, x, dy, mine, of_thread(cpu, s), n, i / parts);
     }
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (int k = 0; k < chunks; k++)

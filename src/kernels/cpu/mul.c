@@ -14,40 +14,40 @@ enum { TILE = 1024 };
 _Static_assert((int)SS_SIMD_SOURCES == (int)SS_NORM_MAX_DY, "gradients that are added on the fly");
 
 /* The scratch of a call: sums, and factors with padding. */
-struct buffer {
+struct scratch {
     size_t pixels, slices, block, padded; /* CB*B */
     double *sums;                         /* [N*CB*B] */
     float *factors;                       /* [N*CB*B] */
 };
 
-static size_t layout(const struct ss_mul *op, struct buffer *buffer, char *base)
+static size_t layout(const struct ss_mul *op, struct scratch *scratch, char *base)
 {
-    buffer->block = (size_t)op->x.block;
-    buffer->padded = (size_t)ss_act_blocks(&op->x) * buffer->block;
-    buffer->pixels = (size_t)op->x.h * (size_t)op->x.w;
-    buffer->slices = (size_t)op->x.n * (size_t)ss_act_blocks(&op->x);
-    const size_t count = (size_t)op->x.n * buffer->padded;
-    buffer->sums = (double *)base;
-    buffer->factors = base ? (float *)(base + count * sizeof(double)) : NULL;
+    scratch->block = (size_t)op->x.block;
+    scratch->padded = (size_t)ss_act_blocks(&op->x) * scratch->block;
+    scratch->pixels = (size_t)op->x.h * (size_t)op->x.w;
+    scratch->slices = (size_t)op->x.n * (size_t)ss_act_blocks(&op->x);
+    const size_t count = (size_t)op->x.n * scratch->padded;
+    scratch->sums = (double *)base;
+    scratch->factors = base ? (float *)(base + count * sizeof(double)) : NULL;
     return op->kind == SS_MUL_EQUAL ? 0 : count * (sizeof(double) + sizeof(float));
 }
 
 static enum ss_status check(struct ss_device *cpu, const struct ss_mul *op, int n,
-                            struct buffer *buffer)
+                            struct scratch *scratch)
 {
     SS_TRY(ss_mul_check(op, n));
     SS_TRY(ss_act_check(&op->x, "a product"));
     if (op->kind != SS_MUL_PARAM)
         SS_TRY(ss_act_check(&op->s, "a product's factor"));
-    if (cpu->scratch_bytes < layout(op, buffer, ss_cpu_scratch(cpu)))
+    if (cpu->scratch_bytes < layout(op, scratch, ss_cpu_scratch(cpu)))
         return ss_fail(SS_ERR_INVALID, "a product: call mul_reserve first");
     return SS_OK;
 }
 
 enum ss_status ss_cpu_mul_reserve(struct ss_device *cpu, const struct ss_mul *op)
 {
-    struct buffer buffer;
-    return ss_cpu_reserve(cpu, layout(op, &buffer, NULL));
+    struct scratch scratch;
+    return ss_cpu_reserve(cpu, layout(op, &scratch, NULL));
 }
 
 /* Return the elements of an image's factors, which are contiguous because H and W are 1. */
@@ -57,11 +57,11 @@ static size_t factors_of(const struct ss_mul *op)
 }
 
 static void fill_factors(const struct ss_device *cpu, const struct ss_mul *op,
-                         const struct buffer *buffer, const void *s)
+                         const struct scratch *scratch, const void *s)
 {
-    const size_t channels = (size_t)op->x.c, padding = buffer->padded - channels;
+    const size_t channels = (size_t)op->x.c, padding = scratch->padded - channels;
     for (int n = 0; n < op->x.n; n++) {
-        float *to = buffer->factors + (size_t)n * buffer->padded;
+        float *to = scratch->factors + (size_t)n * scratch->padded;
         if (op->kind == SS_MUL_PARAM)
             memcpy(to, s, channels * sizeof *to);
         else
@@ -73,13 +73,13 @@ static void fill_factors(const struct ss_device *cpu, const struct ss_mul *op,
 enum ss_status ss_cpu_mul_forward(struct ss_device *cpu, const struct ss_mul *op, const void *x,
                                   const void *s, void *y)
 {
-    struct buffer buffer;
-    SS_TRY(check(cpu, op, 1, &buffer));
-    const size_t count = ss_act_elements(&op->x), slice = buffer.pixels * buffer.block;
+    struct scratch scratch;
+    SS_TRY(check(cpu, op, 1, &scratch));
+    const size_t count = ss_act_elements(&op->x), slice = scratch.pixels * scratch.block;
     const size_t piece = op->kind == SS_MUL_EQUAL ? SS_SIMD_PIECE : slice;
     const size_t pieces = ss_divide_up(count, piece);
     if (op->kind != SS_MUL_EQUAL)
-        fill_factors(cpu, op, &buffer, s);
+        fill_factors(cpu, op, &scratch, s);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads) if (pieces > 1)
     for (size_t i = 0; i < pieces; i++) {
         const size_t at = i * piece, len = count - at < piece ? count - at : piece;
@@ -88,7 +88,7 @@ enum ss_status ss_cpu_mul_forward(struct ss_device *cpu, const struct ss_mul *op
         if (op->kind == SS_MUL_EQUAL)
             cpu->rows->product(from, ss_at(cpu, s, at), to, len);
         else
-            cpu->rows->scale(from, buffer.factors + i * buffer.block, to, buffer.pixels,
+            cpu->rows->scale(from, scratch.factors + i * scratch.block, to, scratch.pixels,
                              op->x.block);
     }
     return SS_OK;
@@ -115,17 +115,17 @@ static void equal_backward(struct ss_device *cpu, const struct ss_rows_product *
 /* Store the sums of all slices in ds, with padding 0. Overwrites the factors, which are no longer
  * needed. */
 static void store_sums(const struct ss_device *cpu, const struct ss_mul *op,
-                       const struct buffer *buffer, void *ds)
+                       const struct scratch *scratch, void *ds)
 {
     const int image = op->kind == SS_MUL_IMAGE, rows = image ? op->x.n : 1;
     if (image)
         memset(ds, 0, ss_act_elements(&op->s) * cpu->element);
     for (int n = 0; n < rows; n++) {
-        float *row = image ? buffer->factors : ds;
+        float *row = image ? scratch->factors : ds;
         for (int c = 0; c < op->x.c; c++) {
-            double sum = buffer->sums[(size_t)n * buffer->padded + (size_t)c];
+            double sum = scratch->sums[(size_t)n * scratch->padded + (size_t)c];
             for (int m = 1; m < op->x.n && !image; m++)
-                sum += buffer->sums[(size_t)m * buffer->padded + (size_t)c];
+                sum += scratch->sums[(size_t)m * scratch->padded + (size_t)c];
             row[c] = (float)sum;
         }
         if (image)
@@ -138,8 +138,8 @@ enum ss_status ss_cpu_mul_backward(struct ss_device *cpu, const struct ss_mul *o
                                    const void *const *dy, int n, const void *x, const void *s,
                                    void *dx, void *ds)
 {
-    struct buffer buffer;
-    SS_TRY(check(cpu, op, n, &buffer));
+    struct scratch scratch;
+    SS_TRY(check(cpu, op, n, &scratch));
     if (op->kind == SS_MUL_EQUAL) {
         struct ss_rows_product f = {
             .a = x, .b = s, .n = n, .da = dx, .db = ds, .count = ss_act_elements(&op->x)};
@@ -148,18 +148,19 @@ enum ss_status ss_cpu_mul_backward(struct ss_device *cpu, const struct ss_mul *o
         equal_backward(cpu, &f);
         return SS_OK;
     }
-    fill_factors(cpu, op, &buffer, s);
+    fill_factors(cpu, op, &scratch, s);
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t i = 0; i < buffer.slices; i++) {
-        double *sums = buffer.sums + i * buffer.block;
-        memset(sums, 0, buffer.block * sizeof *sums);
-        for (size_t p = 0; p < buffer.pixels; p += TILE) {
-            const size_t at = (i * buffer.pixels + p) * buffer.block;
+    for (size_t i = 0; i < scratch.slices; i++) {
+        double *sums = scratch.sums + i * scratch.block;
+        memset(sums, 0, scratch.block * sizeof *sums);
+        for (size_t p = 0; p < scratch.pixels; p += TILE) {
+            const size_t at = (i * scratch.pixels + p) * scratch.block;
             struct ss_rows_scale f = {.x = ss_at(cpu, x, at),
-                                      .s = buffer.factors + i * buffer.block,
+                                      .s = scratch.factors + i * scratch.block,
                                       .n = n,
                                       .block = op->x.block,
-                                      .pixels = buffer.pixels - p < TILE ? buffer.pixels - p : TILE,
+                                      .pixels =
+                                          scratch.pixels - p < TILE ? scratch.pixels - p : TILE,
                                       .dx = ss_at(cpu, dx, at),
                                       .sums = sums};
             for (int k = 0; k < n; k++)
@@ -168,6 +169,6 @@ enum ss_status ss_cpu_mul_backward(struct ss_device *cpu, const struct ss_mul *o
         }
     }
     if (ds)
-        store_sums(cpu, op, &buffer, ds);
+        store_sums(cpu, op, &scratch, ds);
     return SS_OK;
 }

@@ -27,7 +27,7 @@ enum {
 };
 
 /* The scratch of a call. */
-struct buffer {
+struct scratch {
     int blocks, padded;               /* CB, CB*B */
     size_t pixels, slice, tile;       /* slice: elements; tile: pixels summed in fp32 */
     size_t images, jobs;              /* images of a job, perhaps fewer in the last; jobs */
@@ -37,49 +37,49 @@ struct buffer {
     float *coefficient[COEFFICIENTS]; /* [CB*B] each */
 };
 
-static size_t layout(const struct ss_norm_act *op, struct buffer *buffer, char *base)
+static size_t layout(const struct ss_norm_act *op, struct scratch *scratch, char *base)
 {
     const struct ss_act *s = &op->shape;
-    buffer->blocks = ss_act_blocks(s);
-    buffer->padded = buffer->blocks * s->block;
-    buffer->pixels = (size_t)s->h * (size_t)s->w;
-    buffer->images = buffer->pixels < JOB_PIXELS ? JOB_PIXELS / buffer->pixels : 1;
-    buffer->jobs = ss_divide_up((size_t)s->n, buffer->images) * (size_t)buffer->blocks;
-    buffer->slice = buffer->pixels * (size_t)s->block;
-    buffer->z_image = ss_act_image(s, op->z_pitch);
-    buffer->y_image = ss_act_image(s, op->y_pitch);
-    buffer->tile = TILE_FLOATS / (size_t)s->block;
-    if (buffer->tile < TILE_MIN_PIXELS)
-        buffer->tile = TILE_MIN_PIXELS;
-    if (buffer->tile > TILE_MAX_PIXELS)
-        buffer->tile = TILE_MAX_PIXELS;
-    size_t coefficients = ss_round_up((size_t)buffer->padded * sizeof(float), 64);
+    scratch->blocks = ss_act_blocks(s);
+    scratch->padded = scratch->blocks * s->block;
+    scratch->pixels = (size_t)s->h * (size_t)s->w;
+    scratch->images = scratch->pixels < JOB_PIXELS ? JOB_PIXELS / scratch->pixels : 1;
+    scratch->jobs = ss_divide_up((size_t)s->n, scratch->images) * (size_t)scratch->blocks;
+    scratch->slice = scratch->pixels * (size_t)s->block;
+    scratch->z_image = ss_act_image(s, op->z_pitch);
+    scratch->y_image = ss_act_image(s, op->y_pitch);
+    scratch->tile = TILE_FLOATS / (size_t)s->block;
+    if (scratch->tile < TILE_MIN_PIXELS)
+        scratch->tile = TILE_MIN_PIXELS;
+    if (scratch->tile > TILE_MAX_PIXELS)
+        scratch->tile = TILE_MAX_PIXELS;
+    size_t coefficients = ss_round_up((size_t)scratch->padded * sizeof(float), 64);
     size_t at = 0;
     for (int i = 0; i < COEFFICIENTS; i++, at += coefficients)
-        buffer->coefficient[i] = base ? (float *)(base + at) : NULL;
-    buffer->total = base ? (double *)(base + at) : NULL;
+        scratch->coefficient[i] = base ? (float *)(base + at) : NULL;
+    scratch->total = base ? (double *)(base + at) : NULL;
     at += 2 * coefficients * (sizeof(double) / sizeof(float));
-    buffer->partial = base ? (double *)(base + at) : NULL;
-    return at + buffer->jobs * 2 * (size_t)s->block * sizeof(double);
+    scratch->partial = base ? (double *)(base + at) : NULL;
+    return at + scratch->jobs * 2 * (size_t)s->block * sizeof(double);
 }
 
 /* Return the first slice of a job. */
-static size_t slice_of(const struct buffer *buffer, size_t job)
+static size_t slice_of(const struct scratch *scratch, size_t job)
 {
-    const size_t blocks = (size_t)buffer->blocks;
-    return job / blocks * blocks * buffer->images + job % blocks;
+    const size_t blocks = (size_t)scratch->blocks;
+    return job / blocks * blocks * scratch->images + job % blocks;
 }
 
 /* Return the offset of slice i in a tensor with `image` elements per image. */
-static size_t begin_of(const struct buffer *buffer, size_t image, size_t i)
+static size_t begin_of(const struct scratch *scratch, size_t image, size_t i)
 {
-    return i / (size_t)buffer->blocks * image + i % (size_t)buffer->blocks * buffer->slice;
+    return i / (size_t)scratch->blocks * image + i % (size_t)scratch->blocks * scratch->slice;
 }
 
 enum ss_status ss_cpu_norm_act_reserve(struct ss_device *cpu, const struct ss_norm_act *op)
 {
-    struct buffer buffer;
-    return ss_cpu_reserve(cpu, layout(op, &buffer, NULL));
+    struct scratch scratch;
+    return ss_cpu_reserve(cpu, layout(op, &scratch, NULL));
 }
 
 static enum ss_status check(const struct ss_norm_act *op)
@@ -103,10 +103,10 @@ static enum ss_status check(const struct ss_norm_act *op)
 }
 
 static enum ss_status prepare(struct ss_device *cpu, const struct ss_norm_act *op,
-                              struct buffer *buffer)
+                              struct scratch *scratch)
 {
     SS_TRY(check(op));
-    size_t bytes = layout(op, buffer, ss_cpu_scratch(cpu));
+    size_t bytes = layout(op, scratch, ss_cpu_scratch(cpu));
     if (cpu->scratch_bytes < bytes)
         return ss_fail(SS_ERR_INVALID,
                        "normalisation: %zu bytes of scratch are reserved, %zu are needed; call "
@@ -158,30 +158,30 @@ static uint32_t dropout_index(const struct ss_norm_act *op, size_t i, size_t pix
 }
 
 /* Return all pixels of the images of the job whose first slice is i. */
-static struct ss_rows_extent extent_of(const struct ss_norm_act *op, const struct buffer *buffer,
+static struct ss_rows_extent extent_of(const struct ss_norm_act *op, const struct scratch *scratch,
                                        size_t i)
 {
-    const size_t images = (size_t)op->shape.n - i / (size_t)buffer->blocks;
-    return (struct ss_rows_extent){.pixels = buffer->pixels,
-                                   .images = images < buffer->images ? images : buffer->images,
-                                   .z_image = buffer->z_image,
-                                   .y_image = buffer->y_image,
+    const size_t images = (size_t)op->shape.n - i / (size_t)scratch->blocks;
+    return (struct ss_rows_extent){.pixels = scratch->pixels,
+                                   .images = images < scratch->images ? images : scratch->images,
+                                   .z_image = scratch->z_image,
+                                   .y_image = scratch->y_image,
                                    .index_image = dropout_image(op)};
 }
 
 /* total[cb] = sum over jobs k of partial[k][cb], in that order. */
 static void add_partials(const struct ss_device *cpu, const struct ss_norm_act *op,
-                         const struct buffer *buffer)
+                         const struct scratch *scratch)
 {
-    const size_t blocks = (size_t)buffer->blocks;
+    const size_t blocks = (size_t)scratch->blocks;
     const int width = 2 * op->shape.block;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
     for (size_t cb = 0; cb < blocks; cb++) {
-        double *total = buffer->total + cb * (size_t)width;
+        double *total = scratch->total + cb * (size_t)width;
         for (int j = 0; j < width; j++)
             total[j] = 0;
-        for (size_t job = cb; job < buffer->jobs; job += blocks) {
-            const double *part = buffer->partial + job * (size_t)width;
+        for (size_t job = cb; job < scratch->jobs; job += blocks) {
+            const double *part = scratch->partial + job * (size_t)width;
             for (int j = 0; j < width; j++)
                 total[j] += part[j];
         }
@@ -196,32 +196,32 @@ static enum ss_status check_half(const struct ss_norm_act *op, const double *sum
     return SS_OK;
 }
 
-/* Sum z - shift and its square into buffer->total, and return shift. The variance is computed
+/* Sum z - shift and its square into scratch->total, and return shift. The variance is computed
  * around each channel's first value, shift, because it would cancel around zero if the mean is
  * large. */
 static const float *sum_shifted(struct ss_device *cpu, const struct ss_norm_act *op,
-                                const struct buffer *buffer, const void *z)
+                                const struct scratch *scratch, const void *z)
 {
     const int block = op->shape.block;
-    float *shift = buffer->coefficient[0];
-    for (int cb = 0; cb < buffer->blocks; cb++)
-        cpu->rows->read(ss_at(cpu, z, (size_t)cb * buffer->slice), 0, shift + cb * block, 0, 1,
+    float *shift = scratch->coefficient[0];
+    for (int cb = 0; cb < scratch->blocks; cb++)
+        cpu->rows->read(ss_at(cpu, z, (size_t)cb * scratch->slice), 0, shift + cb * block, 0, 1,
                         (size_t)block);
 
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t job = 0; job < buffer->jobs; job++) {
-        const size_t i = slice_of(buffer, job);
-        double *sums = buffer->partial + job * 2 * (size_t)block;
-        const size_t begin = begin_of(buffer, buffer->z_image, i);
-        const float *c = shift + i % (size_t)buffer->blocks * (size_t)block;
-        struct ss_rows_extent e = extent_of(op, buffer, i);
+    for (size_t job = 0; job < scratch->jobs; job++) {
+        const size_t i = slice_of(scratch, job);
+        double *sums = scratch->partial + job * 2 * (size_t)block;
+        const size_t begin = begin_of(scratch, scratch->z_image, i);
+        const float *c = shift + i % (size_t)scratch->blocks * (size_t)block;
+        struct ss_rows_extent e = extent_of(op, scratch, i);
         memset(sums, 0, 2 * (size_t)block * sizeof(double));
-        for (size_t p = 0; p < buffer->pixels; p += buffer->tile) {
-            e.pixels = buffer->pixels - p < buffer->tile ? buffer->pixels - p : buffer->tile;
+        for (size_t p = 0; p < scratch->pixels; p += scratch->tile) {
+            e.pixels = scratch->pixels - p < scratch->tile ? scratch->pixels - p : scratch->tile;
             cpu->rows->stats(&e, ss_at(cpu, z, begin + p * (size_t)block), block, c, sums);
         }
     }
-    add_partials(cpu, op, buffer);
+    add_partials(cpu, op, scratch);
     return shift;
 }
 
@@ -245,10 +245,10 @@ static void store_stats(const struct ss_norm_act *op, int c, double m, double me
 enum ss_status ss_cpu_norm_act_stats(struct ss_device *cpu, const struct ss_norm_act *op,
                                      const void *z, float *saved, float *running)
 {
-    struct buffer buffer;
-    SS_TRY(prepare(cpu, op, &buffer));
+    struct scratch scratch;
+    SS_TRY(prepare(cpu, op, &scratch));
     const struct ss_act *s = &op->shape;
-    const double m = (double)s->n * (double)buffer.pixels;
+    const double m = (double)s->n * (double)scratch.pixels;
     if (m < 2)
         return ss_fail(SS_ERR_SHAPE,
                        "BatchNorm: one value per channel has no variance; use a larger batch");
@@ -257,9 +257,9 @@ enum ss_status ss_cpu_norm_act_stats(struct ss_device *cpu, const struct ss_norm
     if (!z)
         return SS_OK;
     const int block = s->block;
-    const float *shift = sum_shifted(cpu, op, &buffer, z);
+    const float *shift = sum_shifted(cpu, op, &scratch, z);
     for (int c = 0; c < s->c; c++) {
-        const double *total = buffer.total + (size_t)(c / block) * 2 * (size_t)block;
+        const double *total = scratch.total + (size_t)(c / block) * 2 * (size_t)block;
         const double d = total[c % block] / m;
         store_stats(op, c, m, (double)shift[c] + d, total[block + c % block] / m - d * d, saved,
                     running);
@@ -270,14 +270,14 @@ enum ss_status ss_cpu_norm_act_stats(struct ss_device *cpu, const struct ss_norm
 enum ss_status ss_cpu_norm_act_sums(struct ss_device *cpu, const struct ss_norm_act *op,
                                     const void *z, double *sums)
 {
-    struct buffer buffer;
-    SS_TRY(prepare(cpu, op, &buffer));
+    struct scratch scratch;
+    SS_TRY(prepare(cpu, op, &scratch));
     SS_TRY(check_half(op, sums));
     const int channels = op->shape.c, block = op->shape.block;
-    const double m = (double)op->shape.n * (double)buffer.pixels;
-    const float *shift = sum_shifted(cpu, op, &buffer, z);
+    const double m = (double)op->shape.n * (double)scratch.pixels;
+    const float *shift = sum_shifted(cpu, op, &scratch, z);
     for (int c = 0; c < channels; c++) {
-        const double *total = buffer.total + (size_t)(c / block) * 2 * (size_t)block;
+        const double *total = scratch.total + (size_t)(c / block) * 2 * (size_t)block;
         const double k = (double)shift[c], d = total[c % block];
         sums[c] = m * k + d;
         sums[channels + c] = total[block + c % block] + k * (2 * d + m * k);
@@ -378,9 +378,9 @@ enum ss_status ss_cpu_norm_act_forward(struct ss_device *cpu, const struct ss_no
                                        uint8_t *workspace, int training,
                                        const uint64_t *dropout_key)
 {
-    struct buffer buffer;
+    struct scratch scratch;
     (void)workspace; /* no pooling here, and backward reads y */
-    SS_TRY(prepare(cpu, op, &buffer));
+    SS_TRY(prepare(cpu, op, &scratch));
     if (op->residual != (r != NULL))
         return ss_fail(SS_ERR_INVALID,
                        "normalisation forward: residual input %s, but the layer has %s",
@@ -389,15 +389,15 @@ enum ss_status ss_cpu_norm_act_forward(struct ss_device *cpu, const struct ss_no
         return ss_fail(SS_ERR_INVALID,
                        "BatchNorm forward: gamma, beta and statistics are all needed");
     const struct ss_norm_source source = {*op, gamma, beta, saved, dropout_key, training};
-    const struct ss_norm_pieces pieces = ss_norm_pieces_begin(cpu, &source, buffer.coefficient[0]);
+    const struct ss_norm_pieces pieces = ss_norm_pieces_begin(cpu, &source, scratch.coefficient[0]);
 
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t job = 0; job < buffer.jobs; job++) {
-        const size_t i = slice_of(&buffer, job);
-        const struct ss_rows_extent e = extent_of(op, &buffer, i);
-        ss_norm_piece(&pieces, i, 0, &e, ss_at(cpu, z, begin_of(&buffer, buffer.z_image, i)),
-                      ss_at(cpu, r, i * buffer.slice),
-                      ss_at(cpu, y, begin_of(&buffer, buffer.y_image, i)));
+    for (size_t job = 0; job < scratch.jobs; job++) {
+        const size_t i = slice_of(&scratch, job);
+        const struct ss_rows_extent e = extent_of(op, &scratch, i);
+        ss_norm_piece(&pieces, i, 0, &e, ss_at(cpu, z, begin_of(&scratch, scratch.z_image, i)),
+                      ss_at(cpu, r, i * scratch.slice),
+                      ss_at(cpu, y, begin_of(&scratch, scratch.y_image, i)));
     }
     return SS_OK;
 }
@@ -430,7 +430,7 @@ static enum ss_status check_parameters(const struct ss_norm_act *op,
 /* State of both passes of backward. */
 struct backward {
     struct ss_norm_act_grad g;
-    struct buffer buffer;
+    struct scratch scratch;
     struct ss_rows_backward common;
     float *a, *b, *mean, *cg, *cz, *c1;
 };
@@ -438,8 +438,8 @@ struct backward {
 static enum ss_status backward_begin(struct ss_device *cpu, const struct ss_norm_act *op,
                                      const struct ss_norm_act_grad *grad, struct backward *w)
 {
-    SS_TRY(prepare(cpu, op, &w->buffer));
-    float *const *coefficient = w->buffer.coefficient;
+    SS_TRY(prepare(cpu, op, &w->scratch));
+    float *const *coefficient = w->scratch.coefficient;
     w->g = *grad;
     w->a = coefficient[0];
     w->b = coefficient[1];
@@ -448,7 +448,7 @@ static enum ss_status backward_begin(struct ss_device *cpu, const struct ss_norm
     w->cz = coefficient[4];
     w->c1 = coefficient[5];
     scale_and_shift(op, grad->gamma, grad->beta, grad->saved, w->a, w->b);
-    for (int c = 0; c < w->buffer.padded; c++) {
+    for (int c = 0; c < w->scratch.padded; c++) {
         const int real = c < op->shape.c;
         w->mean[c] = op->has_bn && real ? grad->saved[c] : 0;
         w->cg[c] = real;
@@ -465,26 +465,26 @@ static enum ss_status backward_begin(struct ss_device *cpu, const struct ss_norm
 }
 
 /* Pass 1: compute ds tile by tile, so that the sums read it from the cache, and the sums in
- * buffer->total. */
+ * scratch->total. */
 static void backward_sums(struct ss_device *cpu, const struct ss_norm_act *op,
                           const struct backward *w)
 {
-    const struct buffer *buffer = &w->buffer;
+    const struct scratch *scratch = &w->scratch;
     const struct ss_norm_act_grad *g = &w->g;
     const struct ss_act_rows *rows = cpu->rows;
     const int block = op->shape.block, combine = g->ndy > 1 || op->relu_out;
     if (!combine && !op->has_bn)
         return;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t job = 0; job < buffer->jobs; job++) {
-        const size_t i = slice_of(buffer, job),
-                     channel = i % (size_t)buffer->blocks * (size_t)block;
-        double *sums = buffer->partial + job * 2 * (size_t)block;
-        struct ss_rows_extent e = extent_of(op, buffer, i);
+    for (size_t job = 0; job < scratch->jobs; job++) {
+        const size_t i = slice_of(scratch, job),
+                     channel = i % (size_t)scratch->blocks * (size_t)block;
+        double *sums = scratch->partial + job * 2 * (size_t)block;
+        struct ss_rows_extent e = extent_of(op, scratch, i);
         memset(sums, 0, 2 * (size_t)block * sizeof(double));
-        for (size_t p = 0; p < buffer->pixels; p += buffer->tile) {
-            const size_t begin = begin_of(buffer, buffer->y_image, i) + p * (size_t)block;
-            e.pixels = buffer->pixels - p < buffer->tile ? buffer->pixels - p : buffer->tile;
+        for (size_t p = 0; p < scratch->pixels; p += scratch->tile) {
+            const size_t begin = begin_of(scratch, scratch->y_image, i) + p * (size_t)block;
+            e.pixels = scratch->pixels - p < scratch->tile ? scratch->pixels - p : scratch->tile;
             for (size_t image = 0; combine && image < e.images; image++) {
                 const size_t at = begin + image * e.y_image;
                 const void *dy[SS_NORM_MAX_DY];
@@ -497,7 +497,7 @@ static void backward_sums(struct ss_device *cpu, const struct ss_norm_act *op,
                 struct ss_rows_backward f = w->common;
                 f.extent = &e;
                 f.g = ss_at(cpu, g->ds, begin);
-                f.z = ss_at(cpu, g->z, begin_of(buffer, buffer->z_image, i) + p * (size_t)block);
+                f.z = ss_at(cpu, g->z, begin_of(scratch, scratch->z_image, i) + p * (size_t)block);
                 f.a = w->a + channel;
                 f.b = w->b + channel;
                 f.mean = w->mean + channel;
@@ -507,24 +507,24 @@ static void backward_sums(struct ss_device *cpu, const struct ss_norm_act *op,
         }
     }
     if (op->has_bn)
-        add_partials(cpu, op, buffer);
+        add_partials(cpu, op, scratch);
 }
 
 /* Pass 2: compute dz. */
 static void backward_apply(struct ss_device *cpu, const struct ss_norm_act *op,
                            const struct backward *w)
 {
-    const struct buffer *buffer = &w->buffer;
+    const struct scratch *scratch = &w->scratch;
 #pragma omp parallel for schedule(static) num_threads(cpu->threads)
-    for (size_t k = 0; k < buffer->jobs; k++) {
+    for (size_t k = 0; k < scratch->jobs; k++) {
         /* In reverse order: the last data that pass 1 read is still in the cache. */
-        const size_t i = slice_of(buffer, buffer->jobs - 1 - k);
-        const size_t at = begin_of(buffer, buffer->z_image, i),
-                     channel = i % (size_t)buffer->blocks * (size_t)op->shape.block;
-        const struct ss_rows_extent e = extent_of(op, buffer, i);
+        const size_t i = slice_of(scratch, scratch->jobs - 1 - k);
+        const size_t at = begin_of(scratch, scratch->z_image, i),
+                     channel = i % (size_t)scratch->blocks * (size_t)op->shape.block;
+        const struct ss_rows_extent e = extent_of(op, scratch, i);
         struct ss_rows_backward f = w->common;
         f.extent = &e;
-        f.g = ss_at(cpu, w->g.ds, begin_of(buffer, buffer->y_image, i));
+        f.g = ss_at(cpu, w->g.ds, begin_of(scratch, scratch->y_image, i));
         f.z = ss_at(cpu, w->g.z, at);
         f.dz = ss_at(cpu, w->g.dz, at);
         f.adds = w->g.adds;
@@ -566,9 +566,9 @@ enum ss_status ss_cpu_norm_act_backward(struct ss_device *cpu, const struct ss_n
     SS_TRY(backward_begin(cpu, op, grad, &w));
     backward_sums(cpu, op, &w);
     const int block = op->shape.block;
-    const double m = (double)op->shape.n * (double)w.buffer.pixels;
+    const double m = (double)op->shape.n * (double)w.scratch.pixels;
     for (int c = 0; op->has_bn && c < op->shape.c; c++) {
-        const double *total = w.buffer.total + (size_t)(c / block) * 2 * (size_t)block;
+        const double *total = w.scratch.total + (size_t)(c / block) * 2 * (size_t)block;
         const double sum = total[c % block], sum_z = total[block + c % block];
         parameter_gradients(op, &w, c, sum, sum_z);
         gradient_coefficients(op, &w, c, m, sum, sum_z);
@@ -588,7 +588,7 @@ enum ss_status ss_cpu_norm_act_backward_sums(struct ss_device *cpu, const struct
     backward_sums(cpu, op, &w);
     const int block = op->shape.block, channels = op->shape.c;
     for (int c = 0; c < channels; c++) {
-        const double *total = w.buffer.total + (size_t)(c / block) * 2 * (size_t)block;
+        const double *total = w.scratch.total + (size_t)(c / block) * 2 * (size_t)block;
         sums[c] = sums[2 * channels + c] = total[c % block];
         sums[channels + c] = sums[3 * channels + c] = total[block + c % block];
     }
