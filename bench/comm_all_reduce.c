@@ -12,7 +12,7 @@
 #include "comm/comm.h"
 #include "core/clock.h"
 #include "core/log.h"
-#include "core/options.h"
+#include "apps/commands/option_help.h"
 
 #include <mpi.h>
 #include <semaphore.h>

@@ -10,6 +10,7 @@
  * the cost of events and gaps. Bytes and operations are those that src/kernels/cost_model counts
  * for the same calls. The prediction is that of `starstep plan --roofline`, assuming no data of
  * other tasks in L2. On SIGTERM, the program prints the totals so far and exits. */
+#include "apps/commands/option_help.h"
 #include "bench/gpu_timed.h"
 #include "codelets/input.h"
 #include "codelets/op.h"

@@ -7,7 +7,7 @@
  * slots, used in turn. No training takes place. Prints one line of JSON. */
 #include "core/clock.h"
 #include "core/log.h"
-#include "core/options.h"
+#include "apps/commands/option_help.h"
 #include "core/rng.h"
 #include "data/dataset.h"
 #include "data/pack.h"

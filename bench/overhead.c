@@ -8,9 +8,10 @@
  *   idle        in real steps, the fraction of time in which the compute worker runs no task
  * Both as a fraction of a real step. The target is below 2 % at full width. Idle time includes
  * loading that a step waits for; with few cores the loader dominates, not the runtime. */
+#include "apps/commands/option_help.h"
 #include "core/clock.h"
 #include "data/sampler.h"
-#include "data/synthetic.h"
+#include "apps/data/synthetic.h"
 #include "kernels/cpu/cpu.h"
 #include "train/session.h"
 

@@ -20,7 +20,7 @@
 #include "comm/comm.h"
 #include "core/clock.h"
 #include "core/log.h"
-#include "core/options.h"
+#include "apps/commands/option_help.h"
 #ifdef HAVE_NCCL
 #    include "comm/nccl.h"
 #endif

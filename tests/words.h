@@ -2,7 +2,7 @@
 #ifndef SS_TESTS_WORDS_H
 #define SS_TESTS_WORDS_H
 
-#include "api/starstep.h"
+#include "apps/starstep-cli.h"
 
 #include <stdio.h>
 #include <string.h>

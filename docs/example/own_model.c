@@ -1,7 +1,7 @@
 /* A user-defined model: trains, saves, loads and evaluates it. Compiles as C11 and C++17:
  *
- *     cc own_model.c -o own_model $(pkg-config --cflags --libs starstep)
- *     c++ -x c++ own_model.c -o own_model $(pkg-config --cflags --libs starstep)
+ *     cc own_model.c -o own_model $(pkg-config --cflags --libs starstep-cli)
+ *     c++ -x c++ own_model.c -o own_model $(pkg-config --cflags --libs starstep-cli)
  *     starstep data make cifar100 --out data --train 512 --test 128
  *     ./own_model data run
  *     ./own_model plan --model small
@@ -9,6 +9,7 @@
  *
  * DIR FOLDER: trains on the data in DIR by function calls and saves checkpoints in FOLDER. Any
  * other arguments are those of the program starstep, whose --model also accepts this model. */
+#include <starstep-cli.h>
 #include <starstep.h>
 
 #include <stdio.h>

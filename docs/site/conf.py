@@ -27,7 +27,7 @@ breathe_default_project = "library"
 breathe_projects_source = {
     "library": (
         source,
-        ["src/api/starstep.h", "graphs/model.h", "src/layers/layers.h", "src/core/status.h", "src/core/message.h"],
+        ["src/api/starstep.h", "src/apps/starstep-cli.h", "graphs/model.h", "src/layers/layers.h", "src/core/status.h", "src/core/message.h"],
     )
 }
 breathe_doxygen_config_options = {

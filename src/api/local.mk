@@ -1,7 +1,7 @@
-# Public API: installed headers and their functions. A program includes
-# <starstep.h> with -I$(includedir)/starstep (pkg-config).
+# Public API: installed headers and their functions. A program includes <starstep.h> with
+# -I$(includedir)/starstep (pkg-config).
 libstarstep_la_SOURCES += \
-	src/api/main.c src/api/train.c src/api/openmp_places.c src/api/openmp_places.h
+	src/api/train.c src/api/openmp_places.c src/api/openmp_places.h
 EXTRA_DIST += src/api/exports.sym src/api/exports_cuda.sym
 
 apiincludedir = $(includedir)/starstep

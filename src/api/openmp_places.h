@@ -1,8 +1,8 @@
 /* Handle OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY and KMP_AFFINITY. With these, an OpenMP
  * library binds the first thread to one core before main starts, and that binding cannot be
  * distinguished from the launcher's. The launcher selects the cores of a rank, and
- * runtime/placement.h places its threads. Therefore src/start.c removes these variables from the
- * environment first. */
+ * runtime/placement.h places its threads. Therefore src/apps/start.c removes these variables from
+ * the environment first. */
 #ifndef SS_API_OPENMP_PLACES_H
 #define SS_API_OPENMP_PLACES_H
 

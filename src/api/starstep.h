@@ -1,7 +1,7 @@
-/* Public API: use starstep from other programs. Add models, train and evaluate them, or run the
- * complete command line. This header includes all other installed headers; docs/library.md
- * describes them. Names begin with ss_ and SS_. Requires C11 or C++17, with gcc's or clang's
- * attributes.
+/* Public API: use starstep from other programs. Add models, train and evaluate them. This header
+ * includes all other headers of the library; docs/library.md describes them. Names begin with ss_
+ * and SS_. Requires C11 or C++17, with gcc's or clang's attributes. The command line is in
+ * starstep-cli.h.
  *
  * Not thread-safe: one call at a time per process, from one thread, while no other thread reads
  * the environment. starstep changes some of StarPU's variables. */
@@ -22,15 +22,6 @@ extern "C" {
 
 /* Return the version of the loaded library, for example "0.2.0"; a constant string. */
 const char *ss_version(void);
-
-/* Run the command line of the starstep program (train, eval, plan, launch, data, ...), including
- * the models of ss_model_add(). argv as passed to main(), including argv[0]. Returns the exit
- * code for main(): 0 done, 1 failed (reported), 2 wrong usage, 3 ended by a signal with a
- * checkpoint, 4 diverged.
- *
- * In a process of a multi-rank run it must be the only call: it finalizes MPI. Handlers that a
- * training has installed for SIGTERM, SIGUSR1, SIGINT and SIGHUP remain. */
-int ss_main(int argc, char **argv);
 
 /* Results of an epoch, over all ranks. NAN: not computed, for example validation between
  * --eval-every. Later versions may add members at the end; the library sets `size` to the bytes

@@ -1,12 +1,16 @@
 /* train.c: ss_train and ss_eval (contract in starstep.h). */
+#ifdef HAVE_CONFIG_H
+#    include "config.h"
+#endif
+
 #include "api/openmp_places.h"
 #include "api/starstep.h"
-#include "cli/commands.h"
 #include "comm/comm.h"
 #include "core/log.h"
+#include "train/command.h"
 #include "train/epoch.h"
+#include "train/recipe.h"
 #include "train/stop.h"
-#include "train/train.h"
 
 #include <math.h>
 #include <signal.h>
@@ -14,6 +18,11 @@
 #include <string.h>
 
 enum { MOST_BYTES = 1 << 12 }; /* upper limit of a result's size: detects an uninitialized size */
+
+const char *ss_version(void)
+{
+    return PACKAGE_VERSION;
+}
 
 struct call {
     ss_epoch_function on_epoch;
@@ -57,7 +66,7 @@ static int end_of_epoch(const struct ss_epoch *e, void *arg)
     return c->on_epoch ? c->on_epoch(&result, c->user) : 0;
 }
 
-/* Returns {"train", options..., NULL}; the caller frees it. */
+/* Returns {command, options..., NULL}; the caller frees it. */
 static char **arguments(const char *command, const char *const options[], int *count)
 {
     int n = 0;
@@ -75,14 +84,25 @@ static char **arguments(const char *command, const char *const options[], int *c
     return argv;
 }
 
-/* Runs the program's command, then restores the signal handlers. */
-static enum ss_status run(const char *const options[], int training,
+static enum ss_status parse_and_run(const struct ss_train_command *command, int argc, char **argv,
+                                    const struct ss_train_callbacks *callbacks)
+{
+    struct ss_train_options o;
+    const struct ss_option_set sets[] = {ss_train_option_set(&o, command->groups), {0}};
+    struct ss_recipe *recipe;
+    SS_TRY(ss_recipe_parse(sets, argc, argv, &recipe));
+    enum ss_status status = ss_train_command_run(command, &o, callbacks);
+    ss_recipe_close(recipe);
+    return status;
+}
+
+/* Runs the command, then restores the signal handlers. */
+static enum ss_status run(const struct ss_train_command *command, const char *const options[],
                           const struct ss_train_callbacks *callbacks)
 {
     struct sigaction saved[SS_STOP_SIGNALS], saved_pipe; /* signals whose handlers a run changes */
     int argc;
-    enum ss_status status = SS_ERR_INVALID;
-    char **argv = arguments(training ? "train" : "eval", options, &argc);
+    char **argv = arguments(command->name, options, &argc);
     if (!argv)
         return SS_ERR_MEMORY;
     for (int i = 0; i < SS_STOP_SIGNALS; i++)
@@ -90,9 +110,7 @@ static enum ss_status run(const char *const options[], int training,
     sigaction(SIGPIPE, NULL, &saved_pipe);
     ss_openmp_places_note();
     ss_comm_stay();
-    if (ss_cli_train(argc, argv, training, callbacks, &status) == SS_EXIT_OK && status != SS_OK)
-        ss_fail(status, "%s: --help is for the command line; nothing was done",
-                training ? "ss_train" : "ss_eval");
+    enum ss_status status = parse_and_run(command, argc, argv, callbacks);
     for (int i = 0; i < SS_STOP_SIGNALS; i++)
         sigaction(ss_stop_signals[i], &saved[i], NULL);
     sigaction(SIGPIPE, &saved_pipe, NULL);
@@ -129,7 +147,7 @@ enum ss_status ss_train(const char *const options[], ss_epoch_function on_epoch,
     const struct ss_train_callbacks callbacks = {.epoch = end_of_epoch, .arg = &c};
     if (result)
         SS_TRY(check_size(result->size, sizeof *result, "ss_train"));
-    SS_TRY(run(options, 1, &callbacks));
+    SS_TRY(run(&ss_train_command, options, &callbacks));
     if (result)
         give(result, result->size, &c.result, sizeof c.result);
     return SS_OK;
@@ -141,7 +159,7 @@ enum ss_status ss_eval(const char *const options[], struct ss_eval_result *resul
     const struct ss_train_callbacks callbacks = {.evaluation = &m};
     if (result)
         SS_TRY(check_size(result->size, sizeof *result, "ss_eval"));
-    SS_TRY(run(options, 0, &callbacks));
+    SS_TRY(run(&ss_eval_command, options, &callbacks));
     const struct ss_eval_result r = {.images = (int64_t)m.count,
                                      .loss = mean(m.loss, m.count),
                                      .accuracy = mean(m.correct, m.count),

@@ -3,7 +3,7 @@ libstarstep_la_SOURCES += \
 	src/core/alloc.c src/core/alloc.h \
 	src/core/status.c src/core/status.h \
 	src/core/log.c src/core/log.h src/core/message.h \
-	src/core/options.c src/core/option_help.c src/core/options.h \
+	src/core/options.c src/core/options.h \
 	src/core/number.c src/core/number.h \
 	src/core/utf8.c src/core/utf8.h \
 	src/core/json_file.c src/core/json_file.h src/core/json_value.c src/core/json_value.h \

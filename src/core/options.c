@@ -369,11 +369,6 @@ enum ss_status ss_options_parse(const struct ss_option_set *sets, int argc, char
     return SS_OK;
 }
 
-int ss_options_is_help(const char *argument)
-{
-    return !strcmp(argument, "--help") || !strcmp(argument, "-h");
-}
-
 enum ss_status ss_parse_int_list(const char *option, const char *text, int count, int min, int max,
                                  int *out)
 {

@@ -108,34 +108,18 @@ struct ss_option_heading {
 /* Set every field of a table to its default. */
 void ss_options_default(const struct ss_option *rows, void *values);
 
-/* Set the fields of all tables (of all groups) to their defaults, then parse the command line:
- * "--name value", "--name=value", "-x value" and "-xvalue"; "--flag=false" resets a flag; "_" in
- * a name is read as "-". argv[0] is the command's name, used in messages. "--help" or "-h"
- * anywhere prints usage and options instead: the common ones; with "--help all" every option;
- * with "--help table" one line of tab-separated fields per option, for programs.
+/* Parse a command line: "--name value", "--name=value", "-x value" and "-xvalue"; "--flag=false"
+ * resets a flag; "_" in a name is read as "-". argv[0] is the command's name, used in messages.
+ * Options that are not given keep their current values.
  *
- * Returns -1 to continue, otherwise the exit code: 0 after help, 2 after an error. The error is
- * one line with option and value: unknown option (with the nearest known name), missing value,
- * not a number, out of range, not one of the words, or not an option. */
-int ss_options_command(const char *usage, const struct ss_option_set *sets, int argc, char **argv);
-
-/* Return 1 if the argument is --help or -h. */
-int ss_options_is_help(const char *argument);
-
-/* Parse the command line; options that are not given keep their current values. Errors:
- * SS_ERR_INVALID. */
+ * Errors: SS_ERR_INVALID, one line with option and value: unknown option (with the nearest known
+ * name), missing value, not a number, out of range, not one of the words, or not an option. */
 enum ss_status ss_options_parse(const struct ss_option_set *sets, int argc, char **argv);
 
 /* Set one option in `values`. A flag takes "true" or "false". A text field points to `value`
  * afterwards. who: prefix of messages. Errors: SS_ERR_INVALID, as above. */
 enum ss_status ss_option_set(const struct ss_option *option, void *values, const char *who,
                              const char *value);
-
-/* Print the options. Call it while their fields still hold the defaults. command: used in the
- * last line. */
-enum ss_options_help { SS_HELP_COMMON, SS_HELP_ALL, SS_HELP_TABLE };
-void ss_options_print(FILE *out, const struct ss_option_set *sets, const char *command,
-                      enum ss_options_help what);
 
 /* Iterate over the rows of all sets that apply to a command. Start with {.set = sets}; returns 0
  * at the end. */

@@ -1,7 +1,7 @@
 libstarstep_la_SOURCES += \
 	src/train/options.c src/train/options.h src/train/options.def src/train/gpu_options.c src/train/gpu_options.h \
 	src/train/check_ranks.c src/train/learning_rate.c src/train/task_times.c src/train/task_times.h \
-	src/train/recipe.c src/train/recipe.h \
+	src/train/recipe.c src/train/recipe.h src/train/command.c src/train/command.h \
 	src/train/ranks.c src/train/ranks.h \
 	src/train/session.c src/train/session.h src/train/session_bind.c src/train/session_data.c \
 	src/train/session_trace.c src/train/session_buckets.c src/train/session_emulation.c \

@@ -135,6 +135,7 @@ static enum ss_status load(const char *file, json_t **out)
     return SS_OK;
 }
 
+/* Replaces the options given by the recipe's, then parses the command line again. */
 static enum ss_status read_all(const struct ss_option_set *sets, int argc, char **argv,
                                struct ss_recipe *recipe)
 {
@@ -146,22 +147,25 @@ static enum ss_status read_all(const struct ss_option_set *sets, int argc, char 
     return ss_options_parse(sets, argc, argv);
 }
 
-int ss_recipe_command(const char *usage, const struct ss_option_set *sets, int argc, char **argv,
-                      struct ss_recipe **out)
+enum ss_status ss_recipe_parse(const struct ss_option_set *sets, int argc, char **argv,
+                               struct ss_recipe **out)
 {
     *out = NULL;
-    const int code = ss_options_command(usage, sets, argc, argv);
-    if (code >= 0 || !((const struct ss_train_options *)sets->values)->recipe)
-        return code;
+    for (const struct ss_option_set *set = sets; set->rows; set++)
+        ss_options_default(set->rows, set->values);
+    SS_TRY(ss_options_parse(sets, argc, argv));
+    if (!((const struct ss_train_options *)sets->values)->recipe)
+        return SS_OK;
     struct ss_recipe *recipe = calloc(1, sizeof *recipe);
-    enum ss_status status =
-        recipe ? read_all(sets, argc, argv, recipe) : ss_fail_memory("recipe", sizeof *recipe);
+    if (!recipe)
+        return ss_fail_memory("recipe", sizeof *recipe);
+    enum ss_status status = read_all(sets, argc, argv, recipe);
     if (status != SS_OK) {
         ss_recipe_close(recipe);
-        return 2;
+        return status;
     }
     *out = recipe;
-    return -1;
+    return SS_OK;
 }
 
 void ss_recipe_close(struct ss_recipe *recipe)

@@ -9,15 +9,16 @@
 
 enum { SS_RECIPE_BYTES = 1 << 16 }; /* maximum size of a recipe */
 
-/* Like ss_options_command, for a command whose first option set is a struct ss_train_options.
- * Applies the defaults, then the recipe of --recipe, then the command line. An option on the
- * command line also overrides its counterpart in the recipe (--batch-size and
- * --per-rank-batch-size, --warmup-steps and --warmup-epochs). Options that the command does not
- * accept are checked and ignored. Option texts may point into *recipe; the caller closes it when
- * the options are no longer needed. Messages about the recipe name file, field and value. */
+/* Parse the command line of a command whose first option set is a struct ss_train_options. Applies
+ * the defaults, then the recipe of --recipe, then the command line. An option on the command line
+ * also overrides its counterpart in the recipe (--batch-size and --per-rank-batch-size,
+ * --warmup-steps and --warmup-epochs). Options that the command does not accept are checked and
+ * ignored. Option texts may point into *recipe (NULL without --recipe); the caller closes it when
+ * the options are no longer needed. Errors: SS_ERR_INVALID and those of reading a file; messages
+ * about the recipe name file, field and value. */
 struct ss_recipe;
-int ss_recipe_command(const char *usage, const struct ss_option_set *sets, int argc, char **argv,
-                      struct ss_recipe **recipe);
+enum ss_status ss_recipe_parse(const struct ss_option_set *sets, int argc, char **argv,
+                               struct ss_recipe **recipe);
 /* NULL is fine. */
 void ss_recipe_close(struct ss_recipe *recipe);
 

@@ -21,8 +21,8 @@ make_data 128 32
 own() {
     what=$1
     shift
-    check "$what: compiles" "$@" $flags $($PKG_CONFIG --cflags starstep) -o "$work/own_model" "$source" -x none \
-        $($PKG_CONFIG --libs starstep)
+    check "$what: compiles" "$@" $flags $($PKG_CONFIG --cflags starstep-cli) -o "$work/own_model" "$source" -x none \
+        $($PKG_CONFIG --libs starstep-cli)
     starts "$what: plan" "$work/own_model" plan --model small
     says '^model small, '
     if ! "$STARSTEP" info | grep -q '^kernels: *oneDNN'; then

@@ -1,8 +1,8 @@
-# The library as external programs use it: linked only against the exported functions
+# The libraries as external programs use them: linked only against the exported functions
 check_PROGRAMS += tests/api/own_model
 tests_api_own_model_SOURCES = docs/example/own_model.c
-tests_api_own_model_CPPFLAGS = -I$(top_srcdir)/src/api -I$(top_srcdir)/src -I$(top_srcdir)
-tests_api_own_model_LDADD = libstarstep.la
+tests_api_own_model_CPPFLAGS = -I$(top_srcdir)/src/api -I$(top_srcdir)/src/apps -I$(top_srcdir)/src -I$(top_srcdir)
+tests_api_own_model_LDADD = libstarstep-cli.la
 TESTS += tests/api/test_library.sh
 UNIT_TESTS += tests/api/test_api
 tests_api_test_api_SOURCES = tests/api/test_api.c tests/run_suite.h tests/leaks.h

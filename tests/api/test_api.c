@@ -37,18 +37,10 @@ static void make_data(void)
     make_folder();
     snprintf(data, sizeof data, "%s/data", folder);
     snprintf(runs, sizeof runs, "%s/run", folder);
-    char *words[] = {(char *)"test",
-                     (char *)"data",
-                     (char *)"make",
-                     (char *)"cifar100",
-                     (char *)"--out",
-                     data,
-                     (char *)"--train",
-                     (char *)"64",
-                     (char *)"--test",
-                     (char *)"32",
-                     NULL};
-    ck_assert_int_eq(ss_main(10, words), 0);
+    char command[512];
+    snprintf(command, sizeof command, "%s data make cifar100 --out %s --train 64 --test 32 >&2",
+             getenv("STARSTEP"), data);
+    ck_assert_int_eq(system(command), 0);
 }
 
 #define OPTIONS(...)                                                                               \

@@ -7,10 +7,10 @@
 # Install the headers
 include=$work/include
 unset MAKEFLAGS MFLAGS MAKELEVEL DESTDIR
-make -s -C "$top_builddir" --no-print-directory install-apiincludeHEADERS install-coreincludeHEADERS install-layersincludeHEADERS \
-    install-graphsincludeHEADERS includedir="$include" >/dev/null || exit 99
+make -s -C "$top_builddir" --no-print-directory install-apiincludeHEADERS install-appsincludeHEADERS \
+    install-coreincludeHEADERS install-layersincludeHEADERS install-graphsincludeHEADERS includedir="$include" >/dev/null || exit 99
 mapfile -t headers < <(cd "$include/starstep" && find . -name '*.h' | sed 's,^\./,,' | sort)
-check "${#headers[@]} headers" test ${#headers[@]} -ge 5
+check "${#headers[@]} headers" test ${#headers[@]} -ge 6
 
 # declared FILE...: print the names of the declared functions, without types and macros
 declared() {
@@ -28,20 +28,30 @@ declared() {
 }
 declared "${headers[@]/#/$include/starstep/}" >"$work/declared"
 check "$(wc -l <"$work/declared") functions are declared" test "$(wc -l <"$work/declared")" -ge 40
-sort "$top_srcdir/src/api/exports.sym" >"$work/listed"
-check "src/api/exports.sym lists these" diff "$work/declared" "$work/listed"
+declared "$include/starstep/starstep-cli.h" >"$work/cli"
+comm -23 "$work/declared" "$work/cli" >"$work/library"
+check "src/api/exports.sym lists those of the library" diff "$work/library" <(sort "$top_srcdir/src/api/exports.sym")
 
 # With CUDA the library also exports the functions that interpose CUDA's (exports_cuda.sym). A build with the emulated
 # GPU exports all functions and is not checked.
-library=$(find "$top_builddir/.libs" -name 'libstarstep.so.*' -type f | head -n 1)
-if ! grep -q "^HOSTGPU_TRUE=''" "$top_builddir/config.log"; then
-    nm -D --defined-only "$library" | awk '{ print $3 }' | grep -vE '^(_init|_fini|_edata|_end|__bss_start.*)$' | sort >"$work/exported"
-    cp "$work/declared" "$work/expected"
-    if grep -q "^HAVE_CUDA_TRUE=''" "$top_builddir/config.log"; then
-        sort -o "$work/expected" "$work/declared" "$top_srcdir/src/api/exports_cuda.sym"
+# exports LIBRARY FUNCTIONS: LIBRARY.so exports the functions listed in the file FUNCTIONS
+exports() {
+    library=$(find "$top_builddir/.libs" -name "$1.so.*" -type f | head -n 1)
+    if ! grep -q "^HOSTGPU_TRUE=''" "$top_builddir/config.log"; then
+        nm -D --defined-only "$library" | awk '{ print $3 }' | grep -vE '^(_init|_fini|_edata|_end|__bss_start.*)$' | sort >"$work/exported"
+        cp "$2" "$work/expected"
+        if grep -q "^HAVE_CUDA_TRUE=''" "$top_builddir/config.log"; then
+            sort -o "$work/expected" "$2" "$top_srcdir/src/api/exports_cuda.sym"
+        fi
+        check "$1 exports these" diff "$work/expected" "$work/exported"
     fi
-    check "the library exports these" diff "$work/expected" "$work/exported"
-fi
+}
+exports libstarstep-cli "$work/declared"
+exports libstarstep "$work/library"
+tools='ss_(cmd|doctor|monitor|scaling|plot|svg|tune|export|analyse)_'
+check "libstarstep holds no commands, reports and checks" eval "! nm '$library' | grep -E ' $tools'"
+library=$(find "$top_builddir/.libs" -name "libstarstep-cli.so.*" -type f | head -n 1)
+check "libstarstep-cli does" eval "[ $(nm "$library" | grep -cE " $tools") -gt 30 ]"
 
 # described: the functions with a heading or a list item in docs/library.md
 grep -oE '`ss_[a-z0-9_]+\(' "$top_srcdir/docs/library.md" | tr -d '`(' | sort -u >"$work/described"

@@ -8,7 +8,7 @@
 
 #include "config.h"
 
-#include "api/starstep.h"
+#include "apps/starstep-cli.h"
 #include "tests/data_common.h"
 #include "tests/environment.h"
 #include "tests/leaks.h"

@@ -13,7 +13,7 @@
 #ifdef HAVE_CONFIG_H
 #    include "config.h"
 #endif
-#include "cli/commands.h"
+#include "apps/commands/commands.h"
 #include "comm/comm.h"
 #include "core/folder.h"
 #include "core/log.h"

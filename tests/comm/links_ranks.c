@@ -10,7 +10,7 @@
 #    include "config.h"
 #endif
 #include "core/log.h"
-#include "doctor/doctor.h"
+#include "apps/doctor/doctor.h"
 #include "tests/comm/ranks_common.h"
 
 #include <stdio.h>

@@ -31,7 +31,7 @@ tests_comm_comm_tcp_ranks_LDADD = $(TEST_LIBS)
 tests_comm_comm_tcp_stranger_SOURCES = tests/comm/comm_tcp_stranger.c
 tests_comm_comm_tcp_stranger_LDADD = $(TEST_LIBS)
 # starstep launch: ranks of this node, without MPI
-tests_comm_launch_ranks_SOURCES = tests/comm/launch_ranks.c src/start.c
+tests_comm_launch_ranks_SOURCES = tests/comm/launch_ranks.c src/apps/start.c
 tests_comm_launch_ranks_LDADD = $(TEST_LIBS)
 TESTS += tests/comm/test_links.sh tests/comm/test_comm_tcp.sh tests/comm/test_comm_mpi.sh tests/comm/test_comm_wire.sh tests/comm/test_launch.sh
 

@@ -1,5 +1,5 @@
 /* test_nvlink.c: NVLink bandwidth by the GPU name that the driver reports. */
-#include "doctor/links.h"
+#include "apps/doctor/links.h"
 #include "tests/run_suite.h"
 
 #include "tests/assert.h"

@@ -3,7 +3,7 @@
 #include "core/folder.h"
 #include "core/json_file.h"
 #include "core/json_value.h"
-#include "core/options.h"
+#include "apps/commands/option_help.h"
 #include "core/program.h"
 #include "core/rng.h"
 #include "core/status.h"

@@ -8,7 +8,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/rng.h"
-#include "data/pickle.h"
+#include "apps/data/pickle.h"
 #include "tests/data/data_pickle.h"
 #include "tests/fuzz_bytes.h"
 

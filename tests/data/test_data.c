@@ -8,7 +8,7 @@
 #include "data/cifar.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
-#include "data/synthetic.h"
+#include "apps/data/synthetic.h"
 #include "tests/data_common.h"
 
 #include <math.h>

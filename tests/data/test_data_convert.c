@@ -5,11 +5,11 @@
 #endif
 #include "core/atomic_file.h"
 #include "data/cifar.h"
-#include "data/convert.h"
+#include "apps/data/convert.h"
 #include "data/dataset.h"
-#include "data/fetch.h"
-#include "data/pickle.h"
-#include "data/synthetic.h"
+#include "apps/data/fetch.h"
+#include "apps/data/pickle.h"
+#include "apps/data/synthetic.h"
 #include "tests/data/data_pickle.h"
 #include "tests/data_common.h"
 

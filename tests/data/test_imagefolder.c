@@ -7,7 +7,7 @@
 #include "data/augment.h"
 #include "data/imagefolder.h"
 #include "data/jpeg.h"
-#include "data/make_tinyimagenet.h"
+#include "apps/data/make_tinyimagenet.h"
 #include "data/image.h"
 #include "tests/data_common.h"
 

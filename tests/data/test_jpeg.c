@@ -4,7 +4,7 @@
 #    include "config.h"
 #endif
 #include "core/rng.h"
-#include "data/jpeg_write.h"
+#include "apps/data/jpeg_write.h"
 #include "tests/data/data_images.h"
 
 static const char *const files[] = {

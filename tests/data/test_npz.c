@@ -4,10 +4,10 @@
 #    include "config.h"
 #endif
 #include "core/rng.h"
-#include "data/convert_npz.h"
+#include "apps/data/convert_npz.h"
 #include "data/dataset.h"
 #include "data/imagefolder.h"
-#include "data/npz.h"
+#include "apps/data/npz.h"
 #include "data/image_file.h"
 #include "tests/data_common.h"
 

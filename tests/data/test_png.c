@@ -7,7 +7,7 @@
 #include "core/rng.h"
 #include "data/image_file.h"
 #include "data/png.h"
-#include "data/png_write.h"
+#include "apps/data/png_write.h"
 #include "tests/data_common.h"
 
 #include <png.h>

@@ -3,11 +3,11 @@
  * test_doctor.sh tests whole runs. */
 #include "comm/comm_interface.h"
 #include "core/folder.h"
-#include "doctor/links.h"
-#include "doctor/procfs.h"
-#include "doctor/doctor_report.h"
-#include "doctor/rules.h"
-#include "doctor/speed.h"
+#include "apps/doctor/links.h"
+#include "apps/doctor/procfs.h"
+#include "apps/doctor/doctor_report.h"
+#include "apps/doctor/rules.h"
+#include "apps/doctor/speed.h"
 #include "tests/data_common.h"
 #include "tests/golden.h"
 

@@ -11,10 +11,10 @@ bindings=$(LD_DEBUG=bindings LD_BIND_NOW=1 "$STARSTEP" --version 2>&1 >/dev/null
     sed 's,[^ ]*/,,g')
 
 awk '
-    $1 ~ /^libstarstep\./ { own++ }
+    $1 ~ /^libstarstep[-.]/ { own++ }
     $1 ~ /^libstarpu-/ { starpu++ }
     $2 ~ /^libcudnn\./ && $3 ~ /^cudnnGet(Version|ErrorString|LastErrorString)$/ { next }
-    $1 ~ /^lib(starstep\.|starpu-)/ && $2 !~ /^libstarstep\./ {
+    $1 ~ /^lib(starstep[-.]|starpu-)/ && $2 !~ /^libstarstep[-.]/ {
         print "FAIL: " $3 ", called by " $1 ", resolves to " $2
         bad++
     }

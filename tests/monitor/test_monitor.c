@@ -1,10 +1,10 @@
 /* test_monitor.c: the monitor's samples (NVML, /proc) and its files, which grow by whole lines. */
 #include "core/clock.h"
-#include "monitor/lines.h"
-#include "monitor/monitor.h"
-#include "monitor/nvml.h"
-#include "monitor/process.h"
-#include "monitor/process_stat.h"
+#include "apps/monitor/lines.h"
+#include "apps/monitor/monitor.h"
+#include "apps/monitor/nvml.h"
+#include "apps/monitor/process.h"
+#include "apps/monitor/process_stat.h"
 #include "tests/data_common.h"
 
 #include <fcntl.h>

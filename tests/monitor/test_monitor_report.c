@@ -1,7 +1,7 @@
 /* test_monitor_report.c: reading of a monitor's files, their statistics, and plots. */
-#include "monitor/monitor_report.h"
-#include "report/plot.h"
-#include "report/scale.h"
+#include "apps/monitor/monitor_report.h"
+#include "apps/plot/plot.h"
+#include "apps/plot/scale.h"
 #include "tests/damage_text.h"
 #include "tests/data_common.h"
 

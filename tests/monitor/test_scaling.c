@@ -1,5 +1,5 @@
 /* test_scaling.c: scaling tables from logs, monitor files and traces with known values. */
-#include "scaling/table.h"
+#include "apps/scaling/table.h"
 #include "tests/damage_text.h"
 #include "tests/trace/trace_common.h"
 

@@ -1,9 +1,9 @@
 /* test_trace_times.c: analysis of traces with hand-computed results, and invariants of any trace.
  * All times are in ns. */
 #include "tests/trace/trace_common.h"
-#include "trace/export.h"
-#include "trace/interval.h"
-#include "trace/verdict.h"
+#include "apps/trace/export.h"
+#include "apps/trace/interval.h"
+#include "apps/trace/verdict.h"
 
 #include <math.h>
 

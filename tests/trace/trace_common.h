@@ -3,7 +3,7 @@
 #define SS_TESTS_TRACE_COMMON_H
 
 #include "tests/data_common.h"
-#include "trace/analyse.h"
+#include "apps/trace/analyse.h"
 
 #include <stdarg.h>
 

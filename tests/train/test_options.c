@@ -1,5 +1,6 @@
 /* test_options.c: options of other programs, with their aliases and messages; help; limits; the
  * parameters selected by --no-decay and --lr-factor; options of the optimizers. */
+#include "apps/commands/option_help.h"
 #include "core/log.h"
 #include "graphs/models.h"
 #include "optim/parameter_groups.h"

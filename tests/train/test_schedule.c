@@ -1,6 +1,7 @@
 /* test_schedule.c: compares the learning rates with those of PyTorch's schedulers
  * (tests/reference/schedules.txt), checks refused combinations of options, and a run resumed with
  * another global batch size. */
+#include "apps/commands/option_help.h"
 #include "core/log.h"
 #include "tests/run_suite.h"
 #include "train/options.h"

@@ -2,7 +2,7 @@
  * significance test. */
 #include "tests/run_suite.h"
 #include "core/rng.h"
-#include "tune/tune.h"
+#include "apps/tune/tune.h"
 
 #include <math.h>
 #include <string.h>

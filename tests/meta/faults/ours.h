@@ -22,7 +22,7 @@ static inline int ours_add(struct dl_phdr_info *info, size_t size, void *arg)
     const char *slash = strrchr(name, '/');
     (void)size;
     name = slash ? slash + 1 : name;
-    if (strncmp(name, "libstarstep.", 12) && strncmp(name, "libinside.", 10) &&
+    if (strncmp(name, "libstarstep", 11) && strncmp(name, "libinside.", 10) &&
         strcmp(name, "starstep") && strcmp(name, "lt-starstep"))
         return 0;
     for (int i = 0; i < info->dlpi_phnum && nours < 16; i++)

@@ -7,7 +7,7 @@
 cd "$top_srcdir" || exit 99
 # Generated, or recorded
 find src codelets graphs docs tests bench hostgpu -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' -o -name '*.cpp' |
-    grep -vE '^(src/trace/page_text\.c|tests/reference/loss\.h)$' | sort >"$work/files"
+    grep -vE '^(src/apps/trace/page_text\.c|tests/reference/loss\.h)$' | sort >"$work/files"
 check "$(wc -l <"$work/files") files" [ "$(wc -l <"$work/files")" -ge 800 ]
 # grep counts characters, not bytes, in this locale.
 check "no line exceeds 100 columns" eval '! LC_ALL=C.UTF-8 xargs grep -nE "^.{101}" <"$work/files"'

@@ -4,6 +4,7 @@
 #
 # modules   no include cycle between modules
 # calls     no cycle between files of one module, by the functions that their objects call
+# apps      nothing outside of src/apps includes or calls it: the library has no commands
 # kernels   kernels include only kernels, src/core, hostgpu and libraries other than StarPU
 # plan      src/graph names no layer type and no optimizer
 # cuda      HAVE_CUDA occurs only in the files of the CUDA kernels and of NCCL
@@ -70,12 +71,14 @@ cycles()
         }'
 }
 
-# Maps edges between files to edges between modules: src/MODULE, else the first folder.
+# Maps edges between files to edges between modules: src/apps/MODULE or src/MODULE, else the first folder.
 modules()
 {
     awk '
         function module(file, part) {
             split(file, part, "/")
+            if (part[1] == "src" && part[2] == "apps" && part[4] != "")
+                return "src/apps/" part[3]
             return part[1] == "src" && part[3] != "" ? part[1] "/" part[2] : part[1]
         }
         { a = module($1); b = module($2); if (a != b) print a, b }' | sort -u
@@ -94,7 +97,7 @@ objects()
     done
 }
 
-# Prints "CALLER CALLEE" for files of the same folder.
+# Prints "CALLER CALLEE" for all files.
 calls()
 {
     objects | xargs nm -A -g -P | awk -v build="$build/" '
@@ -107,18 +110,25 @@ calls()
             else
                 home[$2] = file
         }
-        function folder(path) {
-            sub("[^/]*$", "", path)
-            return path
-        }
         END {
             for (u in used) {
                 split(u, part, SUBSEP)
                 callee = home[part[2]]
-                if (callee != "" && callee != part[1] && folder(callee) == folder(part[1]))
+                if (callee != "" && callee != part[1])
                     print part[1], callee
             }
         }'
+}
+
+# Selects the edges within a folder.
+within()
+{
+    awk '
+        function folder(path) {
+            sub("[^/]*$", "", path)
+            return path
+        }
+        folder($1) == folder($2)'
 }
 
 # Prints "FILE WORD" for the words of identifiers and strings, comments excluded.
@@ -151,12 +161,14 @@ kinds()
     printf '%s\n' conv bn relu gelu momentum
 }
 
-edges=$(mktemp) || exit 99
-trap 'rm -f "$edges"' EXIT
+edges=$(mktemp) && called=$(mktemp) || exit 99
+trap 'rm -f "$edges" "$called"' EXIT
 includes >"$edges"
+[ -z "$build" ] || calls >"$called"
 faults=$(
     grep -v '^tests/' "$edges" | modules | cycles | rule modules
-    [ -z "$build" ] || calls | cycles | rule calls
+    within <"$called" | cycles | rule calls
+    grep -hvE '^(src/apps|tests|bench)/' "$edges" "$called" | grep ' src/apps/' | rule apps
     {
         grep '^src/kernels/' "$edges" | grep -vE ' (src/kernels|src/core|hostgpu)/'
         (cd "$tree" && grep -rnE '#[ \t]*include[ \t]*<starpu' src/kernels)

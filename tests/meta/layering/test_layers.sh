@@ -7,7 +7,7 @@ check "the layering rules hold" bash "$source/tests/meta/layering/check_layers.s
 
 # A small tree without violations.
 tree=$work/tree
-mkdir -p "$tree"/src/{core,layers,graph,optim,kernels/cpu,kernels/cuda,runtime} "$tree"/{codelets,graphs,hostgpu,tests,bench}
+mkdir -p "$tree"/src/{core,layers,graph,optim,kernels/cpu,kernels/cuda,runtime,apps/doctor} "$tree"/{codelets,graphs,hostgpu,tests,bench}
 put() {
     printf '%s\n' "${@:2}" >"$tree/$1"
 }
@@ -19,15 +19,17 @@ put src/optim/sgd.c '#include "core/log.h"'
 put src/graph/plan.h 'int classes; /* linear: sgd */' 'int linearly;'
 put src/kernels/cpu/sum.h '#include "core/log.h"'
 put src/kernels/cuda/gpu.h '#ifdef HAVE_CUDA' '#endif'
+put src/apps/doctor/doctor.h 'void ss_doctor(void);'
+put src/apps/doctor/doctor.c '#include "core/log.h"' '#include "apps/doctor/doctor.h"' 'void ss_doctor(void) { ss_log(); }'
 put codelets/sum.h '#include <starpu.h>' '#include "kernels/cpu/sum.h"'
 put src/runtime/run.h '#include "codelets/sum.h"' '#include "graph/plan.h"'
 put tests/help.h ''
 
 compile() {
     local file
-    for file in log status; do
+    for file in core/log core/status apps/doctor/doctor; do
         # shellcheck disable=SC2086 # such as "ccache gcc"
-        ${CC:-cc} -c -I"$tree/src" -I"$tree" -o "$tree/src/core/$file.o" "$tree/src/core/$file.c" || exit 99
+        ${CC:-cc} -c -I"$tree/src" -I"$tree" -o "$tree/src/$file.o" "$tree/src/$file.c" || exit 99
     done
 }
 
@@ -46,6 +48,8 @@ compile
 check "a small tree without violations" bash "$source/tests/meta/layering/check_layers.sh" "$tree" "$tree"
 violates modules src/graph/plan.h '#include "runtime/run.h"'
 violates calls src/core/log.c 'void ss_status(void);' 'void ss_back(void);' 'void ss_back(void) { ss_status(); }'
+violates apps src/core/status.c 'void ss_doctor(void);' 'void ss_back(void);' 'void ss_back(void) { ss_doctor(); }'
+violates apps src/graph/plan.h '#include "apps/doctor/doctor.h"'
 violates kernels src/kernels/cpu/sum.h '#include <starpu.h>'
 violates kernels src/kernels/cpu/sum.h '#include "graph/plan.h"'
 violates plan src/graph/plan.h 'double sgd_rate;'

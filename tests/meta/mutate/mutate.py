@@ -33,14 +33,14 @@ import sites
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 # Modules whose tests are in another module's folder.
-TESTED_IN = {"layers": ["graph"], "optim": ["runtime", "kernels"], "report": ["report", "monitor", "trace"], "scaling": ["monitor"],
-             "codelets": ["runtime"], "graphs": ["graph"], "monitor": ["monitor"]}
+TESTED_IN = {"layers": ["graph"], "optim": ["runtime", "kernels"], "plot": ["plot", "monitor", "trace"], "scaling": ["monitor"],
+             "codelets": ["runtime"], "graphs": ["graph"], "monitor": ["monitor"], "commands": ["cli"]}
 # Excluded tests: they build, install or start jobs, and test no C code that other tests do not cover.
 NEVER = ["tests/cli/test_quickstart.sh", "tests/cli/test_install.sh", "tests/slurm/", "tests/gpu/", "tests/hostgpu/", "tests/meta/mutate/",
          "tests/meta/layering/", "tests/meta/faults/test_sweep.sh", "tests/cli/test_docs.sh", "tests/cli/test_manual.sh"]
 # Files, and functions of shared files, that only a GPU executes, real or emulated (--build build-hostgpu). Not drawn in
 # a build without CUDA.
-GPU_ONLY = {"codelets/lane.c": [], "codelets/segment.c": [], "src/doctor/check_gpu.c": [],
+GPU_ONLY = {"codelets/lane.c": [], "codelets/segment.c": [], "src/apps/doctor/check_gpu.c": [],
             "src/runtime/nvtx.c": [], "src/runtime/timed_emulation.c": [], "src/runtime/replay.c": [], "src/train/gpu_options.c": [],
             "src/train/session_emulation.c": [],
             "codelets/hooks.h": ["ss_hooks_want_enqueue"],
@@ -61,6 +61,8 @@ OUTCOMES = ["unit", "script", "survived", "equivalent"]
 
 def module_of(file):
     parts = file.split("/")
+    if parts[:2] == ["src", "apps"] and len(parts) > 3:
+        return parts[2]
     return parts[1] if parts[0] == "src" else parts[0]
 
 

@@ -97,7 +97,7 @@ wanted, drawn = mutate.draw(modules, 5, 8)
 same("two modules of the same size", wanted, {"core": 4, "train": 4})
 same("the same seed", mutate.draw(modules, 5, 8)[1], drawn)
 assert mutate.draw(modules, 6, 8)[1] != drawn
-same("a module by its folder", [mutate.module_of(file) for file in ("src/data/pack.c", "codelets/op.c", "src/kernels/cpu/x.c")],
-     ["data", "codelets", "kernels"])
+same("a module by its folder", [mutate.module_of(file) for file in ("src/data/pack.c", "codelets/op.c", "src/kernels/cpu/x.c", "src/apps/doctor/x.c")],
+     ["data", "codelets", "kernels", "doctor"])
 known = mutate.read_equivalent(os.path.join(os.path.dirname(os.path.abspath(__file__)), "equivalent.txt"))
 print("%d faults, %d known as equivalent" % (len(found), len(known)))
