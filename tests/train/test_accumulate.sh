@@ -75,7 +75,7 @@ for ranks in $counts; do
     done
     check "$ranks rank(s): all-reduce with the last micro-batch, overlapping backward ${wrong%%$'\n'*}" [ -z "$wrong" ]
     check "$ranks rank(s): trace report and export" eval '"$STARSTEP" trace report "$work/trace$ranks" >"$work/out" &&
-        "$STARSTEP" trace export "$work/trace$ranks" --paje >"$work/out"'
+        "$STARSTEP" trace export "$work/trace$ranks" >"$work/out"'
 done
 
 again=("$STARSTEP" "${train[@]/--overwrite/--keep=0}")

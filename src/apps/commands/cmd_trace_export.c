@@ -1,12 +1,11 @@
-/* cmd_trace_export.c: starstep trace export, for Perfetto, Holistic Trace Analysis, a browser and
- * Paje. */
+/* cmd_trace_export.c: starstep trace export, for Perfetto, Holistic Trace Analysis and a
+ * browser. */
 #include "apps/commands/commands.h"
 #include "core/folder.h"
 #include "core/log.h"
 #include "core/options.h"
 #include "apps/trace/export_chrome.h"
 #include "apps/trace/export_html.h"
-#include "apps/trace/export_paje.h"
 #include "trace/steps.h"
 
 #include <stdio.h>
@@ -14,7 +13,6 @@
 
 struct export_arguments {
     const char *dir, *steps, *chrome, *html;
-    int paje;
     int64_t first, last;
 };
 
@@ -24,13 +22,13 @@ static const struct ss_option rows[] = {
     SS_OPTION_TEXT(struct export_arguments, html, "--html", NULL, "FILE", "output for a browser",
                    .default_ = "DIR/trace.html"),
     SS_OPTION_TEXT(struct export_arguments, steps, "--steps", NULL, "A-B", "only these steps"),
-    SS_OPTION_FLAG(struct export_arguments, paje, "--paje",
-                   "also write DIR/paje.trace, in Paje format for ViTE"),
     {0}};
+static const struct ss_option_elsewhere elsewhere[] = {
+    {"--paje", "StarPU's starpu_fxt_tool writes paje.trace (docs/trace.md)"}, {0}};
 
 static enum ss_status write_files(const struct export_arguments *a, const struct ss_export *e)
 {
-    char chrome[4096], html[4096], hta[4096], paje[4096];
+    char chrome[4096], html[4096], hta[4096];
     SS_TRY(ss_folder_join(chrome, sizeof chrome, a->dir, "trace.json"));
     SS_TRY(ss_folder_join(html, sizeof html, a->dir, "trace.html"));
     SS_TRY(ss_folder_join(hta, sizeof hta, a->dir, "hta"));
@@ -41,11 +39,6 @@ static enum ss_status write_files(const struct export_arguments *a, const struct
     printf("%s: for a browser\n", to_html);
     SS_TRY(ss_export_hta(e, hta));
     printf("%s: for Holistic Trace Analysis, %d rank%s\n", hta, e->count, e->count > 1 ? "s" : "");
-    if (!a->paje)
-        return SS_OK;
-    SS_TRY(ss_folder_join(paje, sizeof paje, a->dir, "paje.trace"));
-    SS_TRY(ss_export_paje(e, paje));
-    printf("%s: for ViTE\n", paje);
     return SS_OK;
 }
 
@@ -65,7 +58,7 @@ int ss_cmd_trace_export(int argc, char **argv)
 {
     static char command[] = "trace export";
     struct export_arguments a = {0};
-    const struct ss_option_set sets[] = {{.rows = rows, .values = &a}, {0}};
+    const struct ss_option_set sets[] = {{.rows = rows, .values = &a, .elsewhere = elsewhere}, {0}};
     int code = ss_cli_parse_dir(command, "trace",
                                 "Export a run traced with --trace DIR: Chrome trace events for "
                                 "Perfetto, an HTML page,\nand DIR/hta for Holistic Trace Analysis.",

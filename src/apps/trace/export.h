@@ -1,5 +1,5 @@
-/* Export of a trace (format.h) to other tools: files for Perfetto, for Holistic Trace Analysis
- * and for programs that read the Paje format, and an HTML page for a browser.
+/* Export of a trace (format.h) to other tools: files for Perfetto and for Holistic Trace Analysis,
+ * and an HTML page for a browser.
  *
  * All of these use the same model: slices on tracks. A slice is an executed task or a collective;
  * its track is a worker of a rank, a lane of a GPU, or the rank's collectives. Slices of a track

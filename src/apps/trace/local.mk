@@ -6,5 +6,4 @@ APPS_SOURCES += src/apps/trace/interval.c src/apps/trace/interval.h src/apps/tra
 	src/apps/trace/starpu_rec.h src/apps/trace/starpu_report.c src/apps/trace/export.c src/apps/trace/export.h \
 	src/apps/trace/export_rows.c src/apps/trace/export_rows.h src/apps/trace/export_flow.c src/apps/trace/export_flow.h \
 	src/apps/trace/export_chrome.c src/apps/trace/export_chrome.h src/apps/trace/export_html.c \
-	src/apps/trace/export_html.h src/apps/trace/export_paje.c src/apps/trace/export_paje.h \
-	src/apps/trace/export_paje_events.c src/apps/trace/export_paje_internal.h
+	src/apps/trace/export_html.h

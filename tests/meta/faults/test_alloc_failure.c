@@ -29,7 +29,6 @@
 #include "apps/trace/export.h"
 #include "apps/trace/export_chrome.h"
 #include "apps/trace/export_html.h"
-#include "apps/trace/export_paje.h"
 #include "trace/read.h"
 #include "apps/trace/trace_report.h"
 #include "train/data_file.h"
@@ -387,8 +386,6 @@ static enum ss_status export_trace(void *dir)
     enum ss_status status = ss_export_chrome(e, in_folder("events.json"));
     if (status == SS_OK)
         status = ss_export_html(e, in_folder("page.html"));
-    if (status == SS_OK)
-        status = ss_export_paje(e, in_folder("paje.trace"));
     if (status == SS_OK)
         status = ss_export_hta(e, in_folder("hta"));
     ss_export_free(e);
