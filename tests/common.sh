@@ -94,6 +94,18 @@ have_fxt() {
     "$STARSTEP" info | grep -q '^runtime: .*[(,] *FxT'
 }
 
+# need_numpy: skip this test without NumPy, and make python3 the Python that has it
+need_numpy() {
+    "${PYTHON:-false}" -c 'import numpy' 2>/dev/null || {
+        echo "skipped: no Python with NumPy"
+        exit 77
+    }
+    mkdir "$work/bin"
+    printf '#!/bin/sh\nexec "%s" "$@"\n' "$(command -v "$PYTHON")" >"$work/bin/python3"
+    chmod +x "$work/bin/python3"
+    PATH=$work/bin:$PATH
+}
+
 # run COMMAND...: run it; exit code in $code, output in $work/out and $work/err
 run() {
     timeout -k 5 "$DEADLINE" "$@" >"$work/out" 2>"$work/err" </dev/null

@@ -46,6 +46,6 @@ tools/completion/zsh/_starstep: tools/completion/completion.zsh tools/completion
 # Installed for users of PyTorch.
 toolsdir = $(pkgdatadir)/tools
 dist_tools_SCRIPTS = tools/optimizer_state.py
-# A program, and the same file under a name that Python can import as a module
-dist_bin_SCRIPTS = tools/starstep-from-pytorch
+# Programs; the exporter also under a name that Python can import as a module
+dist_bin_SCRIPTS = tools/starstep-from-pytorch tools/starstep-convert
 dist_tools_SCRIPTS += tools/starstep_from_pytorch.py

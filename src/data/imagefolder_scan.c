@@ -86,8 +86,9 @@ static enum ss_status scan_entry(struct ss_imagefolder *f, const char *name, int
         return imagefolder_add(f, name, label);
     if (ss_is_foreign_image_name(name))
         return ss_fail(SS_ERR_FORMAT,
-                       "%s/%s: only JPEG and PNG files can be read; convert or remove it", f->root,
-                       name);
+                       "%s/%s: only JPEG and PNG files can be read; remove it, or convert the "
+                       "folder: starstep data convert images",
+                       f->root, name);
     char path[sizeof f->root];
     SS_TRY(ss_folder_join(path, sizeof path, f->root, name));
     return imagefolder_is_folder(path) ? scan_folder(f, name, label, depth + 1) : SS_OK;

@@ -2,6 +2,10 @@
 # The man page lists every option of every command, with the value, help and default of --help.
 # shellcheck disable=SC2154  # $top_srcdir: from make check
 . "${srcdir:-.}/tests/common.sh"
+[ -n "$PYTHON" ] || {
+    echo "skipped: no python3, which starstep data convert needs"
+    exit 77
+}
 
 page=$top_srcdir/docs/starstep.1
 cp "$top_srcdir/docs/starpu.md" "$work/" || exit 99 # next to the pages below

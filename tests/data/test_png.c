@@ -7,7 +7,6 @@
 #include "core/rng.h"
 #include "data/image_file.h"
 #include "data/png.h"
-#include "apps/data/png_write.h"
 #include "tests/data_common.h"
 
 #include <png.h>
@@ -421,34 +420,6 @@ START_TEST(names)
 }
 END_TEST
 
-/* A file size limit simulates a full disk: no partial image is left. */
-START_TEST(writing_fails)
-{
-    static uint8_t pixels[3 * 256 * 256];
-    make_folder();
-    for (int k = 0; k < 5; k++) {
-        const int bad[5][3] = {{0, 4, 3}, {4, 0, 3}, {-1, 4, 1}, {4, 4, 2}, {4, 4, 4}};
-        char expected[64];
-        snprintf(expected, sizeof expected, ": %d x %d pixels, %d channels; not supported by PNG",
-                 bad[k][0], bad[k][1], bad[k][2]);
-        expect_error(ss_png_write(in_folder("x.png"), pixels, bad[k][0], bad[k][1], bad[k][2]),
-                     SS_ERR_INVALID, expected);
-    }
-    ck_assert_int_eq(ss_png_write(in_folder("one.png"), pixels, 1, 1, 1), SS_OK);
-    expect_error(ss_png_write(in_folder("no/x.png"), pixels, 4, 4, 3), SS_ERR_IO,
-                 "/no/x.png: cannot write: No such file or directory");
-    fill_disk(16384);
-    struct ss_rng rng;
-    ss_rng_open(&rng, 1, SS_RNG_SYNTHETIC, 1, 0);
-    for (size_t i = 0; i < sizeof pixels; i++)
-        pixels[i] = (uint8_t)ss_rng_below(&rng, 256); /* incompressible */
-    expect_error(ss_png_write(in_folder("full.png"), pixels, 256, 256, 3), SS_ERR_IO,
-                 "/full.png: cannot write: File too large");
-    ck_assert(!has_file("full.png"));
-    remove_folder();
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("png");
@@ -462,7 +433,6 @@ int main(void)
     tcase_add_test(tc, bit_flips);
     tcase_add_test(tc, wrong_calls);
     tcase_add_test(tc, names);
-    tcase_add_test(tc, writing_fails);
     suite_add_tcase(suite, tc);
     return run_suite(suite);
 }

@@ -1,9 +1,7 @@
 #include "apps/commands/cmd_data_verb.h"
 #include "core/log.h"
 #include "core/options.h"
-#include "apps/data/convert.h"
 #include "data/dataset.h"
-#include "apps/data/fetch.h"
 #include "apps/data/synthetic.h"
 
 #include <inttypes.h>
@@ -15,14 +13,6 @@
 static const struct ss_cifar *cifar_of(const struct data_verb *verb)
 {
     return strcmp(verb->data_set, ss_cifar10.name) ? &ss_cifar100 : &ss_cifar10;
-}
-
-static void print_files(const struct ss_cifar *cifar, const char *dir)
-{
-    printf("%s: ", dir);
-    for (const char *const *file = cifar->files[SS_SPLIT_TRAIN]; *file; file++)
-        printf("%s.bin%s", *file, file[1] ? ", " : " ");
-    printf("and %s.bin written\n", cifar->files[SS_SPLIT_TEST][0]);
 }
 
 struct make_arguments {
@@ -56,56 +46,6 @@ static int run_make(const struct data_verb *verb, int argc, char **argv)
         return SS_EXIT_FAILED;
     printf("%s: %ld training and %ld test samples of %ld classes\n", a.out, a.train, a.test,
            a.classes);
-    return SS_EXIT_OK;
-}
-
-struct convert_arguments {
-    const char *from, *out;
-};
-
-static const struct ss_option convert_rows[] = {
-    SS_OPTION_TEXT(struct convert_arguments, from, "--from", NULL, "DIR",
-                   "folder with the Python version's files"),
-    SS_OPTION_TEXT(struct convert_arguments, out, "--out", NULL, "DIR", "output folder"),
-    {0}};
-
-static int run_convert(const struct data_verb *verb, int argc, char **argv)
-{
-    struct convert_arguments a;
-    int code = data_verb_parse(verb, convert_rows, &a, argc, argv);
-    if (code >= 0)
-        return code;
-    if (ss_convert_cifar(cifar_of(verb), a.from, a.out) != SS_OK)
-        return SS_EXIT_FAILED;
-    print_files(cifar_of(verb), a.out);
-    return SS_EXIT_OK;
-}
-
-struct fetch_arguments {
-    const char *out;
-    const char *url, *md5, *sha256;
-};
-
-static const struct ss_option fetch_rows[] = {
-    SS_OPTION_TEXT(struct fetch_arguments, out, "--out", NULL, "DIR", "output folder"),
-    SS_OPTION_TEXT(struct fetch_arguments, url, "--url", NULL, "URL",
-                   "archive to use instead of the published one: https, http or file"),
-    SS_OPTION_TEXT(struct fetch_arguments, md5, "--md5", NULL, "HEX", "MD5 of that archive"),
-    SS_OPTION_TEXT(struct fetch_arguments, sha256, "--sha256", NULL, "HEX",
-                   "SHA-256 of that archive"),
-    {0}};
-
-static int run_fetch(const struct data_verb *verb, int argc, char **argv)
-{
-    struct fetch_arguments a;
-    int code = data_verb_parse(verb, fetch_rows, &a, argc, argv);
-    if (code >= 0)
-        return code;
-    struct ss_fetch what = {.url = a.url, .md5 = a.md5, .sha256 = a.sha256};
-    enum ss_status status = ss_fetch_cifar(cifar_of(verb), a.out, &what);
-    if (status != SS_OK)
-        return status == SS_ERR_INVALID ? SS_EXIT_USAGE : SS_EXIT_FAILED;
-    print_files(cifar_of(verb), a.out);
     return SS_EXIT_OK;
 }
 
@@ -151,17 +91,21 @@ static const struct data_verb verbs[] = {
     {"make", "data make", "cifar10", "Generate a small data set in CIFAR-10's format, for tests.",
      run_make},
     {"convert", "data convert", "cifar100",
-     "Convert CIFAR-100's Python version (torchvision's) to train.bin and test.bin.", run_convert},
+     "Convert CIFAR-100's Python version (torchvision's) to train.bin and test.bin.",
+     data_run_tool},
     {"convert", "data convert", "cifar10",
-     "Convert CIFAR-10's Python version to data_batch_1.bin to 5 and test_batch.bin.", run_convert},
+     "Convert CIFAR-10's Python version to data_batch_1.bin to 5 and test_batch.bin.",
+     data_run_tool},
     {"convert", "data convert", "npz",
-     "Convert NumPy arrays of images and labels to folders of PNG files.", data_run_convert_npz},
+     "Convert NumPy arrays of images and labels to folders of PNG files.", data_run_tool},
     {"convert", "data convert", "idx",
-     "Convert IDX files (MNIST, FashionMNIST) to folders of PNG files.", data_run_convert_idx},
-    {"fetch", "data fetch", "cifar100", "Download CIFAR-100 with curl or wget and verify it.",
-     run_fetch},
-    {"fetch", "data fetch", "cifar10", "Download CIFAR-10 with curl or wget and verify it.",
-     run_fetch},
+     "Convert IDX files (MNIST, FashionMNIST) to folders of PNG files.", data_run_tool},
+    {"convert", "data convert", "parquet",
+     "Convert Parquet files of the Hugging Face hub to folders of image files.", data_run_tool},
+    {"convert", "data convert", "images",
+     "Convert folders of WebP, TIFF, BMP and other files that Pillow reads.", data_run_tool},
+    {"fetch", "data fetch", "cifar100", "Download CIFAR-100 and verify it.", data_run_tool},
+    {"fetch", "data fetch", "cifar10", "Download CIFAR-10 and verify it.", data_run_tool},
     {"check", "data check", "cifar100", "Check a data set and print what it holds.", run_check},
     {"check", "data check", "cifar10", "Check a data set and print what it holds.", run_check},
     {"make", "data make", "tinyimagenet",

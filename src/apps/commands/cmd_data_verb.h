@@ -18,11 +18,12 @@ int data_verb_parse(const struct data_verb *verb, const struct ss_option *rows, 
 void data_catch_signals(void);
 int data_is_stopped(void);
 
-/* Verbs for image data sets: cmd_data_images.c, cmd_data_pack.c, cmd_data_npz.c. */
+/* Verbs for image data sets: cmd_data_images.c, cmd_data_pack.c. */
 int data_run_make_images(const struct data_verb *verb, int argc, char **argv);
 int data_run_check_images(const struct data_verb *verb, int argc, char **argv);
-int data_run_convert_npz(const struct data_verb *verb, int argc, char **argv);
-int data_run_convert_idx(const struct data_verb *verb, int argc, char **argv);
 int data_run_pack_images(const struct data_verb *verb, int argc, char **argv);
+
+/* convert and fetch: replace this process by starstep-convert. cmd_data_tool.c. */
+int data_run_tool(const struct data_verb *verb, int argc, char **argv);
 
 #endif
