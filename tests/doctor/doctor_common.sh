@@ -4,7 +4,6 @@
 . "${srcdir:-.}/tests/common.sh"
 # shellcheck source=tests/free_port.sh
 . "${srcdir:-.}/tests/free_port.sh"
-DEADLINE=40
 for name in $(env | sed -n 's/^\(\(NCCL\|FI\|STARSTEP\|UCX\)_[A-Za-z0-9_]*\)=.*/\1/p'); do
     unset "$name"
 done
