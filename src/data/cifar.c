@@ -220,10 +220,7 @@ const struct ss_cifar ss_cifar10 = {
     .binary = "cifar-10-batches-bin",
     .python = "cifar-10-batches-py",
     .meta = "batches.meta",
-    .labels = "labels",
     .names = "batches.meta.txt",
-    .url = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
-    .md5 = "c32a1d4ab5d03f1284b67883e8d87530",
     .mean = {0.4914f, 0.4822f, 0.4465f},
     .std = {0.2470f, 0.2435f, 0.2616f},
 };
@@ -237,10 +234,7 @@ const struct ss_cifar ss_cifar100 = {
     .binary = "cifar-100-binary",
     .python = "cifar-100-python",
     .meta = "meta",
-    .labels = "fine_labels",
     .names = "fine_label_names.txt",
-    .url = "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
-    .md5 = "03b5dce01913d631647c71ecec9e9cb8",
     .mean = {0.5071f, 0.4867f, 0.4408f},
     .std = {0.2675f, 0.2565f, 0.2761f},
 };

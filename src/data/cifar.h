@@ -25,9 +25,8 @@ struct ss_cifar {
      * ".bin" for the binary version. */
     const char *files[2][SS_CIFAR_MAX_FILES + 1];
     const char *binary, *python; /* folder names inside the archives */
-    const char *meta, *labels;   /* Python version: file of class names; key of the labels */
+    const char *meta;            /* Python version: file of class names */
     const char *names;           /* binary version: file of class names */
-    const char *url, *md5;       /* archive of the binary version, as published on its web page */
     float mean[3], std[3];
 };
 extern const struct ss_cifar ss_cifar10, ss_cifar100;
